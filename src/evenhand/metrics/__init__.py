@@ -1,0 +1,1 @@
+"""Numpy in, numbers out: the definitions, and their intervals."""

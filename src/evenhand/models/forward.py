@@ -1,0 +1,195 @@
+"""Rows to log-probabilities with a transformers model: the body once per batch, the head only where it is read.
+
+The vocabulary head can cost more than the whole body (Gemma 3 270M: 63%), so the body runs alone, the hidden states
+that are read are gathered, and the model's own forward runs on those with its body stubbed out: whatever a model does
+between its last hidden state and its logits (transforms, soft caps, scales) is done, without knowing of it here.
+Whether that split, and rows that share prefixes, are right for this model is tried on a few tokens when it loads; where
+they are not, plainer ways are taken.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from evenhand.errors import ModelError
+from evenhand.models import Work
+from evenhand.models.plan import Path, Row, Slot, trees
+
+HEAD_BYTES = 128 << 20
+TOLERANCE = {torch.float32: 1e-3}
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
+
+class Forward:
+    """A loaded model as a function from rows to log-probabilities."""
+
+    def __init__(self, model: Any, *, pad: int, work: Work, causal: bool) -> None:
+        """Tries out the split and, for causal models, rows of shared prefixes."""
+        self.model, self.work = model, work
+        self._pad = pad
+        self._room: int | None = None
+        self._body: Any = None
+        self.trees = False
+        tokens = [t for t in range(model.config.get_text_config().vocab_size) if t != pad]
+        picks = [tokens[i * (len(tokens) - 1) // 10] for i in range(11)]
+        trials = [Path(tuple(picks[:6]), 1, 0, 0), Path((*picks[:3], *picks[7:]), 1, 0, 1)]
+        rows = [Row(list(p.tokens[:-1]), list(range(5)), list(range(-1, 4))) for p in trials]
+        for row, path in zip(rows, trials, strict=True):
+            row.reads = [_read(node, path) for node in range(len(row.tokens))]
+        want = dict(self.logprobs(rows))
+        for body in _bodies(model):
+            self._body = body
+            if self._agrees(rows, want):
+                break
+            self._body = None
+        if causal:
+            self.trees = True
+            self.trees = self._agrees(trees(trials, 64), want)
+
+    def _agrees(self, rows: list[Row], want: dict[Slot, float]) -> bool:
+        tolerance = TOLERANCE.get(self.model.dtype, 0.1)
+        try:
+            got = dict(self.logprobs(rows))
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+            ModelError,
+        ):
+            return False
+        return all(abs(got[slot] - value) <= tolerance for slot, value in want.items())
+
+    def logprobs(self, rows: Sequence[Row]) -> list[tuple[Slot, float]]:
+        """The log-probability of every read of the rows, in nats.
+
+        A batch that does not fit in memory is halved, and so is every later one of its size.
+
+        Raises:
+            ModelError: one row alone does not fit.
+        """
+        width = max(len(row.tokens) for row in rows)
+        if len(rows) > 1 and self._room is not None and width * len(rows) > self._room:
+            return self._halves(rows)
+        try:
+            with torch.inference_mode():
+                return self._run(rows, width)
+        except (RuntimeError, MemoryError) as error:
+            full = isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
+            if not full:
+                raise ModelError(f"the model's forward pass failed: {str(error).strip().splitlines()[0]}") from error
+            if len(rows) == 1:
+                raise ModelError(
+                    f"out of memory on one row of {width} tokens; a smaller --batch-tokens may help"
+                ) from error
+        self._room = width * (len(rows) - 1)
+        if self.model.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return self._halves(rows)
+
+    def _halves(self, rows: Sequence[Row]) -> list[tuple[Slot, float]]:
+        half = len(rows) // 2
+        return self.logprobs(rows[:half]) + self.logprobs(rows[half:])
+
+    def _run(self, rows: Sequence[Row], width: int) -> list[tuple[Slot, float]]:
+        real = sum(len(row.tokens) for row in rows)
+        inputs = self._inputs(rows, width, padded=real < width * len(rows))
+        at: dict[int, int] = {}
+        reads = [
+            (at.setdefault(i * width + read.node, len(at)), read.target, read.slot)
+            for i, row in enumerate(rows)
+            for read in row.reads
+        ]
+        reads.sort(key=lambda read: read[0])
+        positions = torch.tensor(list(at), device=self.model.device)
+        self.work.passes += 1
+        self.work.tokens += real
+        self.work.padding += width * len(rows) - real
+        if self._body is None:
+            flat = self.model(**inputs).logits.flatten(0, 1)[positions]
+            self.work.heads += width * len(rows)
+            values = _pick(flat, reads, 0)
+        else:
+            output = self._body(**inputs)
+            hidden = output.last_hidden_state.flatten(0, 1)[positions]
+            self.work.heads += len(at)
+            values = np.concatenate(list(self._head(hidden, type(output), reads)))
+        return [(slot, float(value)) for (_, _, slot), value in zip(reads, values, strict=True)]
+
+    def _inputs(self, rows: Sequence[Row], width: int, *, padded: bool) -> dict[str, Any]:
+        ids = np.full((len(rows), width), self._pad, dtype=np.int64)
+        for i, row in enumerate(rows):
+            ids[i, : len(row.tokens)] = row.tokens
+        inputs = {"input_ids": torch.from_numpy(ids)}
+        if self.trees:
+            depths = np.zeros((len(rows), width), dtype=np.int64)
+            seen = np.zeros((len(rows), 1, width, width), dtype=bool)
+            seen[:, 0, range(width), range(width)] = True  # padding sees itself: a row of nothing would be NaN
+            for i, row in enumerate(rows):
+                n = len(row.tokens)
+                depths[i, :n] = row.depths
+                seen[i, 0, :n, :n] = row.visible()
+            hidden = torch.zeros(seen.shape, dtype=self.model.dtype)
+            hidden.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.model.dtype).min)
+            inputs |= {"position_ids": torch.from_numpy(depths), "attention_mask": hidden}
+        elif padded:
+            lengths = np.array([[len(row.tokens)] for row in rows])
+            inputs["attention_mask"] = torch.from_numpy((np.arange(width) < lengths).astype(np.int64))
+        if self.model.config.get_text_config().is_encoder_decoder is False and hasattr(self.model, "generate"):
+            inputs["use_cache"] = False  # type: ignore[assignment]
+        return {k: v.to(self.model.device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+
+    def _head(self, hidden: Any, output: Any, reads: list[tuple[int, int, Slot]]) -> Iterator[Any]:
+        """Log-probabilities of the reads, in bounded chunks of hidden states; reads are sorted by position."""
+        vocabulary = self.model.config.get_text_config().vocab_size
+        step = max(1, HEAD_BYTES // (4 * vocabulary))
+        places = np.array([read[0] for read in reads])
+        for low in range(0, len(hidden), step):
+            chunk = hidden[low : low + step].unsqueeze(0)
+            with self._stubbed(output(last_hidden_state=chunk)):
+                dummy = torch.zeros(chunk.shape[:2], dtype=torch.long, device=chunk.device)
+                logits = self.model(input_ids=dummy).logits[0]
+            first, last = np.searchsorted(places, [low, low + step])
+            yield _pick(logits, reads[first:last], low)
+
+    @contextmanager
+    def _stubbed(self, output: Any) -> Iterator[None]:
+        """The model with a body that gives `output`."""
+        own = self._body.__dict__.get("forward")
+        self._body.forward = lambda *args, **kwargs: output
+        try:
+            yield
+        finally:
+            if own is None:
+                del self._body.forward
+            else:
+                self._body.forward = own
+
+
+def _read(node: int, path: Path) -> Any:
+    from evenhand.models.plan import Read
+
+    return Read(node, path.tokens[node + 1], Slot(path.request, path.choice, node))
+
+
+def _bodies(model: Any) -> Iterator[Any]:
+    """The modules that may be the model without its head."""
+    seen = [model]
+    for body in (getattr(model, "base_model", None), getattr(model, "get_decoder", lambda: None)()):
+        if body is not None and not any(body is other for other in seen):
+            seen.append(body)
+            yield body
+
+
+def _pick(logits: Any, reads: list[tuple[int, int, Slot]], offset: int) -> Any:
+    """Log softmax of the targets: shape (reads,), float64 numpy."""
+    values = logits.float()
+    rows = torch.tensor([read[0] - offset for read in reads], device=values.device)
+    targets = torch.tensor([read[1] for read in reads], device=values.device)
+    return (values[rows, targets] - values.logsumexp(-1)[rows]).double().cpu().numpy()

@@ -1,0 +1,206 @@
+"""From a reference to files: a local folder, a Hub id or a packaged name; what its config says it is.
+
+The config and the tokenizer are fetched first, so that a model's kind is known before its weights load.
+"""
+
+import hashlib
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenhand.data.fetch import hub_errors
+from evenhand.errors import InputError, ModelError
+from evenhand.models import LoadOptions
+from evenhand.models.packaged import PACKAGED, packaged, quiet
+
+SMALL = ["*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja"]
+SAFE, PICKLED = (
+    ["*.safetensors", "*.safetensors.index.json"],
+    ["pytorch_model*.bin", "pytorch_model*.bin.index.json"],
+)
+HEADS = {"ForMaskedLM": "masked", "ForCausalLM": "causal", "LMHeadModel": "causal", "WithLMHeadModel": "causal",
+         "ForConditionalGeneration": "seq2seq", "ForPreTraining": "masked"}  # fmt: skip
+SAID = {
+    "masked": "a masked language model",
+    "causal": "a causal language model",
+    "seq2seq": "an encoder-decoder model",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A checkpoint's folder and config; `repo` where its weights may still have to be fetched from the Hub."""
+
+    ref: str
+    folder: Path
+    config: dict[str, Any]
+    revision: str | None
+    repo: str | None
+
+    @property
+    def architecture(self) -> str:
+        """The class that the config names, or an empty string."""
+        names = self.config.get("architectures") or [""]
+        return str(names[0])
+
+
+def locate(ref: str, options: LoadOptions) -> Located:
+    """The folder with the reference's config and tokenizer.
+
+    Raises:
+        InputError: there is no such folder and no such model on the Hub, or the folder has no readable config.json.
+    """
+    if ref in PACKAGED:
+        return _read(ref, packaged(ref, options), revision=PACKAGED[ref].revision, repo=None)
+    path = Path(ref).expanduser()
+    if path.is_dir():
+        return _read(ref, path, revision=None, repo=None)
+    if path.exists():
+        raise InputError(f"{ref} is a file; a model is a folder with a config.json, or scripted:{ref}")
+    folder = _snapshot(ref, SMALL, options)
+    return _read(ref, folder, revision=folder.name, repo=ref)
+
+
+def _snapshot(ref: str, patterns: list[str], options: LoadOptions, revision: str | None = None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    with hub_errors(f"model {ref!r} is not a folder here, and", offline=options.offline):
+        found = snapshot_download(ref, revision=revision, allow_patterns=patterns, local_files_only=options.offline)
+    return Path(found)
+
+
+def _read(ref: str, folder: Path, *, revision: str | None, repo: str | None) -> Located:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"{ref}: no config.json there, so it is not a model's folder")
+    try:
+        config = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{ref}: config.json is not JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{ref}: config.json is not a JSON object")
+    return Located(ref, folder, config, revision, repo)
+
+
+def kind_of(ref: str, options: LoadOptions) -> str:
+    """masked, causal or seq2seq, by the head that the config names."""
+    found = locate(ref, options)
+    for ending, kind in HEADS.items():
+        if found.architecture.endswith(ending):
+            return kind
+    named = found.architecture or "none"
+    raise InputError(
+        f"{ref}: its config names no language-modelling head (architectures: {named}); "
+        "if it has one, say which: masked:, causal: or seq2seq: in front"
+    )
+
+
+def expect(found: Located, kind: str) -> None:
+    """Refuses a checkpoint whose config names a head of another kind."""
+    for ending, own in HEADS.items():
+        if found.architecture.endswith(ending) and own != kind:
+            raise InputError(
+                f"{found.ref} is {SAID[own]} ({found.architecture}), not {SAID[kind]}; leave out '{kind}:'"
+            )
+
+
+def weights(found: Located, options: LoadOptions) -> list[Path]:
+    """The weight files, fetched if need be: safetensors, else pickles that torch reads in its weights-only mode."""
+    for patterns in (SAFE, PICKLED):
+        if found.repo is not None:
+            _snapshot(found.repo, patterns, options, found.revision)
+        files = sorted(path for path in found.folder.glob(patterns[0]) if path.is_file())
+        if files:
+            return files
+    raise InputError(f"{found.ref}: no weights there (no *.safetensors, no pytorch_model*.bin)")
+
+
+def fingerprint(found: Located, options: LoadOptions) -> "Future[str]":
+    """The hash of what decides the answers: weights, config and tokenizer, by content. Made in a thread of its own."""
+    files = [
+        *weights(found, options),
+        *(path for pattern in SMALL for path in sorted(found.folder.glob(pattern))),
+    ]
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(_hashed, files)
+    pool.shutdown(wait=False)
+    return future
+
+
+def _hashed(files: list[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            whole.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def model_class(found: Located, kind: str) -> Any:
+    """The transformers class with the head of that kind, by the config's architecture name or its model type."""
+    import transformers
+
+    endings = [ending for ending, own in HEADS.items() if own == kind and ending != "ForPreTraining"]
+    name = found.architecture.removesuffix("ForPreTraining")
+    names = [found.architecture, *(name + ending for ending in endings)]
+    names = [name for name in names if any(name.endswith(ending) for ending in endings)]
+    for name in names:
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    auto = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}[kind]
+    return getattr(transformers, auto)
+
+
+def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: LoadOptions) -> Any:
+    """The checkpoint's weights in a model of that kind, in evaluation mode.
+
+    Raises:
+        InputError: its code is not part of transformers and remote code is not trusted, or weights are missing: a
+            head that was never trained would answer at random.
+        ModelError: transformers cannot load it.
+    """
+    if "auto_map" in found.config and not options.trust_remote_code:
+        import transformers
+
+        if not hasattr(transformers, found.architecture):
+            raise InputError(
+                f"{found.ref} brings code of its own ({found.architecture}), which evenhand does not run; "
+                "--trust-remote-code runs it with all your rights: read it first"
+            )
+    files = weights(found, options)
+    try:
+        with quiet():
+            model, info = model_class(found, kind).from_pretrained(
+                found.folder,
+                dtype=dtype,
+                output_loading_info=True,
+                local_files_only=True,
+                use_safetensors=files[0].suffix == ".safetensors",
+                trust_remote_code=options.trust_remote_code,
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        raise ModelError(f"{found.ref}: transformers cannot load it: {str(error).strip().splitlines()[0]}") from error
+    if missing := sorted(info["missing_keys"]):
+        raise InputError(
+            f"{found.ref}: no weights for {missing[0]} ({len(missing)} missing in all); they would be random, "
+            f"so it cannot be read as {SAID[kind]}"
+        )
+    return model.to(device).eval()
+
+
+def tokenizer(found: Located, options: LoadOptions) -> Any:
+    """The checkpoint's tokenizer.
+
+    Raises:
+        InputError: the folder has none that transformers can read.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(
+            found.folder, local_files_only=True, trust_remote_code=options.trust_remote_code
+        )
+    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{found.ref}: no tokenizer that transformers can read: {reason}") from error

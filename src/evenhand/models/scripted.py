@@ -1,0 +1,125 @@
+"""`scripted:FILE.json`: a model whose probabilities are written down. For tests, selfcheck and teaching.
+
+{"name": "...",                                   optional
+ "supports": ["Continuation", "Cloze", ...],      optional; else what the file has sections for
+ "Continuation": {CONTEXT: {CHOICE: LOGPROBS}},   LOGPROBS: one number, or a list with one per token, in nats
+ "Cloze": {"text with [] at the span": {FILL: LOGPROBS}},
+ "Sentence": {TEXT: LOGPROBS},  or  {CONTEXT: {TEXT: LOGPROBS}}
+ "NextSentence": {FIRST: {SECOND: LOGPROB}},
+ "Generate": {PROMPT: [TEXT, ...]},               repeated until there are enough
+ "Embed": {TEXT: [NUMBER, ...]},
+ "default": LOGPROB}                              for every text that has none written; without it that is an error
+"""
+
+import hashlib
+import json
+from collections.abc import Container, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import InputError, ModelError, nearest
+from evenhand.models import Batch, Identity, LoadOptions, Work
+from evenhand.requests import (
+    REQUEST_TYPES,
+    Answer,
+    Cloze,
+    Continuation,
+    Embed,
+    Generate,
+    NextSentence,
+    Request,
+    Scores,
+    Sentence,
+    Texts,
+    Vector,
+)
+
+TYPES = {kind.__name__: kind for kind in REQUEST_TYPES}
+BATCH = 64
+
+
+class Scripted:
+    """The written-down model."""
+
+    device = "none"
+
+    def __init__(self, ref: str, raw: bytes, script: dict[str, Any]) -> None:
+        for name in script:
+            if name not in {*TYPES, "name", "supports", "default"}:
+                raise InputError(f"{ref}: unknown section {name!r}; {nearest(name, TYPES)}")
+        said = script.get("supports", [name for name in TYPES if name in script])
+        for name in said:
+            if name not in TYPES:
+                raise InputError(f"{ref}: supports {name!r}; {nearest(name, TYPES)}")
+        self.supports = frozenset(TYPES[name] for name in said)
+        self.work = Work()
+        self._ref, self._script = ref, script
+        self._fingerprint = hashlib.sha256(raw).hexdigest()
+
+    def identity(self) -> Identity:
+        """The script's hash is the fingerprint."""
+        name = self._script.get("name", Path(self._ref).stem)
+        return Identity(ref=f"scripted:{name}", kind="scripted", revision=None, fingerprint=self._fingerprint)
+
+    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+        """What the script says, in batches of 64."""
+        for start in range(0, len(requests), BATCH):
+            todo = [request for request in requests[start : start + BATCH] if request not in answered]
+            if todo:
+                self.work.passes += 1
+                yield [(request, self._one(request)) for request in todo]
+
+    def _one(self, request: Request) -> Answer:  # noqa: PLR0911 - one return per request type
+        match request:
+            case Continuation(context, choices):
+                return Scores(tuple(self._logprobs("Continuation", context, choice) for choice in choices))
+            case Cloze(text, (start, end), fills):
+                shown = f"{text[:start]}[]{text[end:]}"
+                return Scores(tuple(self._logprobs("Cloze", shown, fill) for fill in fills))
+            case Sentence(text, ""):
+                return Scores((self._logprobs("Sentence", text),))
+            case Sentence(text, context):
+                return Scores((self._logprobs("Sentence", context, text),))
+            case NextSentence(first, second):
+                return Scores((self._logprobs("NextSentence", first, second),))
+            case Generate(prompt, samples):
+                return Texts(tuple(islice(cycle(self._written("Generate", prompt)), samples)))
+            case Embed(text):
+                return Vector(tuple(self._written("Embed", text)))
+
+    def _written(self, *path: str) -> Any:
+        value: Any = self._script
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is None or value in ([], {}):
+            shown = " / ".join(repr(part) for part in path[1:])
+            raise ModelError(f"{self._ref} has nothing written in {path[0]} for {shown}, and no default")
+        return value
+
+    def _logprobs(self, *path: str) -> tuple[float, ...]:
+        default = self._script.get("default")
+        try:
+            value = self._written(*path)
+        except ModelError:
+            if default is None:
+                raise
+            value = default
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int | float) for number in values):
+            raise ModelError(f"{self._ref}: {path[0]} {path[1]!r} has {value!r} where log-probabilities belong")
+        return tuple(float(number) for number in values)
+
+
+def load(ref: str, options: LoadOptions) -> Scripted:
+    """The script in the file `ref`."""
+    try:
+        raw = Path(ref).read_bytes()
+        script = json.loads(raw)
+    except OSError as error:
+        raise InputError(f"cannot read the script {ref}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{ref} is not JSON: {error}") from None
+    if not isinstance(script, dict):
+        raise InputError(f"{ref}: a script is a JSON object, not a {type(script).__name__}")
+    return Scripted(ref, raw, script)

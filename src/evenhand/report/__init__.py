@@ -1,0 +1,1 @@
+"""A run folder in; tables, charts, pages and exports out. Nothing is computed here."""

@@ -1,0 +1,123 @@
+"""Requests and answers: what a task may ask of a model, and what comes back.
+
+A request is frozen: it is never changed after it is made, and its `key` (a hash of its content) is its name in
+the answer store, so that equal requests are one. Answers keep the log-probability (natural logarithm) of every
+token, since benchmarks combine them differently.
+"""
+
+import hashlib
+import json
+from dataclasses import astuple, dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Log-probabilities of each choice's tokens, given `context`. A choice carries its own leading space."""
+
+    context: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cloze:
+    """Log-probabilities of each fill's pieces at `text[span[0]:span[1]]`, read at the mask.
+
+    A fill of several pieces is read within the word, left to right (Kauf and Ivanova 2023): each piece is predicted
+    with itself and the pieces to its right masked.
+    """
+
+    text: str
+    span: tuple[int, int]
+    fills: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Log-probabilities of the text's tokens, given `context`."""
+
+    text: str
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextSentence:
+    """log P(`second` is the sentence that follows `first`), from a pre-trained head."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """`samples` texts that follow `prompt`, drawn at temperature 1 from the whole distribution, seeded."""
+
+    prompt: str
+    samples: int
+    max_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """The text as one vector."""
+
+    text: str
+
+
+Request = Continuation | Cloze | Sentence | NextSentence | Generate | Embed
+REQUEST_TYPES: tuple[type[Request], ...] = (Continuation, Cloze, Sentence, NextSentence, Generate, Embed)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One tuple of token log-probabilities per choice or fill; one in all for a sentence."""
+
+    logprobs: tuple[tuple[float, ...], ...]
+    kind: Literal["scores"] = "scores"
+
+    def totals(self) -> tuple[float, ...]:
+        """Sum of the tokens' log-probabilities, per choice or fill."""
+        return tuple(sum(tokens) for tokens in self.logprobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Generated texts, without the prompt."""
+
+    texts: tuple[str, ...]
+    kind: Literal["texts"] = "texts"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One vector."""
+
+    values: tuple[float, ...]
+    kind: Literal["vector"] = "vector"
+
+
+Answer = Scores | Texts | Vector
+
+
+def key(request: Request) -> str:
+    """The request's name in the answer store: a hash of its type and content."""
+    content = json.dumps([type(request).__name__, *astuple(request)], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def dump(answer: Answer) -> str:
+    """An answer as JSON; floats keep every digit."""
+    return json.dumps([answer.kind, astuple(answer)[0]], separators=(",", ":"))
+
+
+def parse(text: str) -> Answer:
+    """The inverse of `dump`."""
+    kind, value = json.loads(text)
+    match kind:
+        case "scores":
+            return Scores(tuple(tuple(tokens) for tokens in value))
+        case "texts":
+            return Texts(tuple(value))
+        case _:
+            return Vector(tuple(value))

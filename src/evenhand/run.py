@@ -1,0 +1,277 @@
+"""The only loop: spec -> items -> requests -> answers -> records -> estimates, into a run folder."""
+
+import math
+import platform
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evenhand.errors import InputError, ModelError, nearest
+from evenhand.spec import RunSpec, checked
+
+if TYPE_CHECKING:
+    from evenhand.data import Dataset
+    from evenhand.folder import RunFolder
+    from evenhand.models import Model
+    from evenhand.records import Record
+    from evenhand.requests import Answer
+    from evenhand.tasks import Task
+
+
+class Progress(Protocol):
+    """Who wants to know how far a run is."""
+
+    def say(self, line: str) -> None:
+        """A line for the user."""
+
+    def begin(self, task: str, total: int, done: int) -> None:
+        """A task begins: `total` requests, `done` of them answered before."""
+
+    def advance(self, n: int) -> None:
+        """`n` more requests are answered."""
+
+    def end(self) -> None:
+        """The task's requests are all answered."""
+
+
+class Silent:
+    """Nobody does."""
+
+    def say(self, line: str) -> None:
+        """Nothing."""
+
+    def begin(self, task: str, total: int, done: int) -> None:
+        """Nothing."""
+
+    def advance(self, n: int) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run: its folder and what results.json holds."""
+
+    path: Path
+    results: dict[str, Any]
+
+    def records(self, task: str) -> "list[Record]":
+        """One row per item of a task.
+
+        Raises:
+            InputError: the run has no such task.
+        """
+        from evenhand.folder import read_records
+
+        return read_records(self.path, task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A task with its checked options, its items and the form it asks in."""
+
+    task: "Task"
+    options: Any
+    data: "Dataset[Any]"
+    form: str
+
+
+def slug(model: str) -> str:
+    """A folder name for a model reference."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").removeprefix("./")).strip("-.") or "model"
+
+
+def run(
+    model: str,
+    tasks: Sequence[str] | str = ("cooccurrence",),
+    *,
+    out: str | Path | None = None,
+    data: Mapping[str, str | Path] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Run:
+    """Measures a model and keeps everything in a run folder.
+
+    Args:
+        model: a Hub id, a local folder, `demo`, `masked:REF`, `causal:REF`, `scripted:FILE.json`.
+        tasks: names of benchmarks, see `evenhand tasks`.
+        out: the run folder; `runs/` and the model's name if None. A folder with answers goes on from there.
+        data: task name to a file of your own, in place of the task's data.
+        options: task name to its options.
+        progress: told how far the run is.
+        **settings: the other fields of `evenhand.spec.RunSpec`: limit, device, dtype, batch_tokens, seed, bootstrap,
+            fresh, offline, trust_remote_code.
+
+    Returns:
+        The run, with `.results` (what results.json holds) and `.records(task)`.
+
+    Raises:
+        InputError: something asked for is wrong.
+        ModelError: the model failed.
+    """
+    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    values = {
+        "model": model,
+        "tasks": names,
+        "out": Path(out) if out is not None else Path("runs") / slug(model),
+        "data": {name: str(path) for name, path in (data or {}).items()},
+        "options": {name: dict(value) for name, value in (options or {}).items()},
+        **settings,
+    }
+    return execute(checked(RunSpec, values, where="--"), progress or Silent())
+
+
+def execute(spec: RunSpec, progress: Progress) -> Run:
+    """Runs a checked spec: everything that can be wrong is looked at before the model loads."""
+    from evenhand import models
+    from evenhand.folder import SCHEMA, RunFolder
+
+    started = time.time()
+    prepared = _prepare(spec)
+    load = models.LoadOptions(
+        device=spec.device, dtype=spec.dtype, batch_tokens=spec.batch_tokens, offline=spec.offline,
+        trust_remote_code=spec.trust_remote_code, tell=progress.say,
+    )  # fmt: skip
+    model = models.load(spec.model, load)
+    jobs = [_formed(job, model) for job in prepared]
+    folder = RunFolder(spec.out, fresh=spec.fresh)
+    try:
+        identity = model.identity()
+        before = folder.previous()
+        if before and before.get("model", {}).get("fingerprint") != identity.fingerprint:
+            raise InputError(
+                f"{spec.out} holds a run of another model ({before.get('model', {}).get('ref')}, or other weights or "
+                "dtype); choose another --out, or --fresh to begin anew"
+            )
+        about = {k: v for k, v in asdict(identity).items() if k != "notes"}
+        results: dict[str, Any] = {
+            "schema": SCHEMA,
+            "model": about,
+            "tasks": dict(before.get("tasks", {})),
+            "warnings": [],
+        }
+        meta = _meta(spec, about, model, started)
+        folder.write_json("run.json", meta)
+        asked = {}
+        for job in jobs:
+            name = job.task.card.name
+            results["tasks"][name], asked[name] = _measure(job, spec, model, identity.fingerprint, folder, progress)
+            results["warnings"] = sorted(
+                {n for t in results["tasks"].values() for n in t["notes"] if n.startswith("warning:")}
+            )
+            folder.write_json("results.json", results)
+        seconds = round(time.time() - started, 3)
+        folder.write_json("run.json", meta | {"requests": asked, "work": asdict(model.work), "seconds": seconds})
+    finally:
+        folder.close()
+    return Run(spec.out, results)
+
+
+def _prepare(spec: RunSpec) -> list[_Job]:
+    """The tasks with their options and items, in the order asked, each once."""
+    from evenhand import tasks
+
+    wanted = {name: tasks.get(name) for name in spec.tasks}
+    for what, given in (("--data", spec.data), ("--option", spec.options)):
+        for name in given:
+            if name not in wanted:
+                raise InputError(f"{what} {name}: that task is not part of this run; {nearest(name, wanted)}")
+    jobs = []
+    for name, task in wanted.items():
+        options = checked(task.options, spec.options.get(name, {}), where=f"--option {name}.")
+        data = task.load(options, spec.data.get(name), offline=spec.offline)
+        jobs.append(_Job(task, options, data, ""))
+    return jobs
+
+
+def _formed(job: _Job, model: "Model") -> _Job:
+    from evenhand.tasks import form_for
+
+    return _Job(job.task, job.options, job.data, form_for(job.task.card, model.supports))
+
+
+def _measure(
+    job: _Job, spec: RunSpec, model: "Model", fingerprint: str, folder: "RunFolder", progress: Progress
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """One task's entry in results.json, and how many requests it took."""
+    from evenhand.metrics.intervals import Resampling
+
+    task, card = job.task, job.task.card
+    items = job.data.rows[: spec.limit]
+    asked = [task.ask(item, job.options, job.form, seed=spec.seed) for item in items]
+    unique = list(dict.fromkeys(request for requests in asked for request in requests))
+    owner = {request: item for item, requests in reversed(list(zip(items, asked, strict=True))) for request in requests}
+    answers = folder.answers(unique, fingerprint)
+    counts = {"asked": sum(map(len, asked)), "unique": len(unique), "already_answered": len(answers)}
+    progress.begin(card.name, len(unique), len(answers))
+    for batch in model.answer(unique, dict(answers)):
+        for request, answer in batch:
+            _sound(answer, getattr(owner[request], "id", str(owner[request])), card.name)
+        folder.keep(batch, fingerprint)
+        answers.update(batch)
+        progress.advance(len(batch))
+    progress.end()
+    records = [
+        task.read(item, job.options, [answers[request] for request in requests])
+        for item, requests in zip(items, asked, strict=True)
+    ]
+    folder.write_records(card.name, records)
+    outcome = task.summarise(records, job.options, Resampling(spec.bootstrap, spec.seed))
+    notes = [*job.data.notes, *outcome.notes]
+    if spec.limit is not None and spec.limit < len(job.data.rows):
+        notes.insert(0, f"limited to the first {spec.limit} of {len(job.data.rows)} items")
+    entry = {
+        "version": card.version,
+        "method": task.method(job.options, job.form),
+        "form": job.form,
+        "data": {"source": job.data.source, "sha256": job.data.sha256, "n": len(records), **outcome.data},
+        "metrics": {name: estimate.to_dict() for name, estimate in outcome.metrics.items()},
+        "groups": [
+            {"by": g.by, "n": g.n, "metrics": {name: e.to_dict() for name, e in g.metrics.items()}}
+            for g in outcome.groups
+        ],
+        "notes": notes,
+        "context": outcome.context,
+    }
+    return entry, counts
+
+
+def _sound(answer: "Answer", item: str, task: str) -> None:
+    """Refuses log-probabilities that are not finite or not at most 0, naming the item."""
+    from evenhand.requests import Scores
+
+    if isinstance(answer, Scores):
+        for value in (value for tokens in answer.logprobs for value in tokens):
+            if not math.isfinite(value) or value > 1e-4:
+                raise ModelError(f"the model gives {value} as a log-probability for {task} item {item!r}")
+
+
+def _meta(spec: RunSpec, about: dict[str, Any], model: "Model", started: float) -> dict[str, Any]:
+    """What run.json holds besides the work done: what results.json leaves out because it differs by time and place."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from evenhand import __version__
+
+    packages = {"evenhand": __version__}
+    for name in ("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "huggingface_hub"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "spec": spec.model_dump(mode="json"),
+        "model": about,
+        "device": model.device,
+        "packages": packages,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "command": sys.argv,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+    }

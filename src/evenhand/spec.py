@@ -1,0 +1,52 @@
+"""RunSpec: everything a run was asked for, checked once, written to run.json."""
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evenhand.errors import InputError
+
+T = TypeVar("T", bound=BaseModel)
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class RunSpec(BaseModel):
+    """What a run was asked for. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    tasks: Annotated[tuple[str, ...], Field(min_length=1)] = ("cooccurrence",)
+    out: Path
+    data: dict[str, str] = {}
+    options: dict[str, dict[str, Any]] = {}
+    limit: Annotated[int, Field(ge=1)] | None = None
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
+    dtype: Annotated[str, Field(pattern="^(" + "|".join(DTYPES) + ")$")] = "auto"
+    batch_tokens: Annotated[int, Field(ge=1)] = 2048
+    seed: Annotated[int, Field(ge=0)] = 0
+    bootstrap: Annotated[int, Field(ge=0)] = 9999
+    fresh: bool = False
+    offline: bool = False
+    trust_remote_code: bool = False
+
+
+def checked(model: type[T], values: dict[str, Any], *, where: str) -> T:
+    """`values` as a `model`, or an InputError that names the first field at fault.
+
+    Args:
+        model: the pydantic model.
+        values: its fields.
+        where: what stands before a field's name in the message, such as "--option cooccurrence.".
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][:1])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(model.model_fields)) or "none"
+            raise InputError(f"{where}{name}: no such option; there is: {known}") from None
+        shown = first.get("input")
+        raise InputError(f"{where}{name}: {shown!r} will not do: {first['msg']}") from None
