@@ -4,15 +4,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from evenhand import __version__, errors
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="evenhand",
@@ -144,15 +141,18 @@ def fetch_command(
 
 
 def main() -> None:
-    """Runs the command line; evenhand's own errors become one line and their exit code."""
+    """Runs the command line; every error becomes one line and its exit code."""
     debug = "--debug" in sys.argv
     try:
-        app(standalone_mode=True, args=[arg for arg in sys.argv[1:] if arg != "--debug"])
-    except errors.EvenhandError as error:
+        code = app(standalone_mode=False, args=[arg for arg in sys.argv[1:] if arg != "--debug"]) or 0
+    except Exception as error:
         if debug:
             raise
-        typer.echo(f"evenhand: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+        from evenhand.report.lines import told
+
+        if line := told(error):
+            typer.echo(f"evenhand: {line}", err=True)
+        sys.exit(getattr(error, "exit_code", errors.EvenhandError.exit_code))
+    if code == EXIT_INTERRUPTED:
         typer.echo("evenhand: interrupted; what was answered is kept, the same command goes on from there", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(code)

@@ -52,16 +52,7 @@ class RunFolder:
             ]
             if strangers and not (path / "run.json").exists():
                 raise InputError(f"{path} holds other things ({strangers[0]}); choose an empty folder with --out")
-            self._store = sqlite3.connect(path / "answers.sqlite", timeout=0, isolation_level=None)
-            self._store.execute("PRAGMA locking_mode=EXCLUSIVE")
-            self._store.execute("BEGIN EXCLUSIVE")
-            self._store.execute(
-                "CREATE TABLE IF NOT EXISTS answers "
-                "(request TEXT, model TEXT, answer TEXT, PRIMARY KEY (request, model)) WITHOUT ROWID"
-            )
-            if fresh:
-                self._store.execute("DELETE FROM answers")
-            self._store.execute("COMMIT")
+            self._store = _opened(path / "answers.sqlite", fresh=fresh)
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise InputError(
@@ -126,6 +117,25 @@ class RunFolder:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _opened(path: Path, *, fresh: bool) -> sqlite3.Connection:
+    """The answer store, locked until it is closed."""
+    store = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        store.execute("PRAGMA locking_mode=EXCLUSIVE")
+        store.execute("BEGIN EXCLUSIVE")
+        store.execute(
+            "CREATE TABLE IF NOT EXISTS answers "
+            "(request TEXT, model TEXT, answer TEXT, PRIMARY KEY (request, model)) WITHOUT ROWID"
+        )
+        if fresh:
+            store.execute("DELETE FROM answers")
+        store.execute("COMMIT")
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def read_records(path: Path, task: str) -> list[Record]:

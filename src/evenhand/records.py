@@ -63,12 +63,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a task makes of its records."""
+    """What a task makes of its records; `files` are JSON files of its own for the run folder, by name."""
 
     metrics: dict[str, Estimate]
     groups: list[Group] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
     context: list[str] = field(default_factory=list)
 
 

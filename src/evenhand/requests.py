@@ -23,24 +23,34 @@ class Continuation:
 class Cloze:
     """Log-probabilities of each fill's pieces at `text[span[0]:span[1]]`, read at the mask.
 
-    A fill of several pieces is read within the word, left to right (Kauf and Ivanova 2023): each piece is predicted
-    with itself and the pieces to its right masked.
+    By the rule `word`, the text is encoded with the fill in its place, and a fill of several pieces is read within the
+    word, left to right (Kauf and Ivanova 2023): each piece is predicted with itself and the pieces to its right masked.
+    By the rule `alone`, the fill is encoded alone, as it stands inside a text, and piece by piece the text is encoded
+    anew with what comes before the piece and one mask at the span, and wherever else the span's text occurs; the first
+    mask is read. `alone-bare` leaves out the space in front of the fill.
     """
 
     text: str
     span: tuple[int, int]
     fills: tuple[str, ...]
+    rule: Literal["word", "alone", "alone-bare"] = "word"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Log-probabilities of the text's tokens, given `context`."""
+    """Log-probabilities of the text's tokens, given `context`.
+
+    A masked model reads each token with itself and the rest of its word to the right masked. For a causal model the
+    start token is in front of all tokens (`always`), or only where the tokenizer puts it there (`tokenizer`); the first
+    token is read given the start token either way.
+    """
 
     text: str
     context: str = ""
+    start: Literal["always", "tokenizer"] = "always"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NextSentence:
     """log P(`second` is the sentence that follows `first`), from a pre-trained head."""
 

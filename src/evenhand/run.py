@@ -83,13 +83,16 @@ class _Job:
 
 
 def slug(model: str) -> str:
-    """A folder name for a model reference."""
+    """A folder name for a model reference; for something on this machine, its own name."""
+    path = Path(model.rpartition(":")[2])
+    if path.exists():
+        model = path.resolve().name.removesuffix(".json")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").removeprefix("./")).strip("-.") or "model"
 
 
 def run(
     model: str,
-    tasks: Sequence[str] | str = ("cooccurrence",),
+    tasks: Sequence[str] | str | None = None,
     *,
     out: str | Path | None = None,
     data: Mapping[str, str | Path] | None = None,
@@ -101,7 +104,7 @@ def run(
 
     Args:
         model: a Hub id, a local folder, `demo`, `masked:REF`, `causal:REF`, `scripted:FILE.json`.
-        tasks: names of benchmarks, see `evenhand tasks`.
+        tasks: names of benchmarks, see `evenhand tasks`; the default of `evenhand run` if None.
         out: the run folder; `runs/` and the model's name if None. A folder with answers goes on from there.
         data: task name to a file of your own, in place of the task's data.
         options: task name to its options.
@@ -116,10 +119,10 @@ def run(
         InputError: something asked for is wrong.
         ModelError: the model failed.
     """
-    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    names = [tasks] if isinstance(tasks, str) else tasks
     values = {
         "model": model,
-        "tasks": names,
+        **({} if names is None else {"tasks": list(names)}),
         "out": Path(out) if out is not None else Path("runs") / slug(model),
         "data": {name: str(path) for name, path in (data or {}).items()},
         "options": {name: dict(value) for name, value in (options or {}).items()},
@@ -219,11 +222,13 @@ def _measure(
         progress.advance(len(batch))
     progress.end()
     records = [
-        task.read(item, job.options, [answers[request] for request in requests])
+        task.read(item, job.options, job.form, [answers[request] for request in requests])
         for item, requests in zip(items, asked, strict=True)
     ]
     folder.write_records(card.name, records)
     outcome = task.summarise(records, job.options, Resampling(spec.bootstrap, spec.seed))
+    for name, content in outcome.files.items():
+        folder.write_json(name, content)
     notes = [*job.data.notes, *outcome.notes]
     if spec.limit is not None and spec.limit < len(job.data.rows):
         notes.insert(0, f"limited to the first {spec.limit} of {len(job.data.rows)} items")

@@ -1,14 +1,13 @@
 """RunSpec: everything a run was asked for, checked once, written to run.json."""
 
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.errors import InputError
 
 T = TypeVar("T", bound=BaseModel)
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 class RunSpec(BaseModel):
@@ -23,7 +22,7 @@ class RunSpec(BaseModel):
     options: dict[str, dict[str, Any]] = {}
     limit: Annotated[int, Field(ge=1)] | None = None
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    dtype: Annotated[str, Field(pattern="^(" + "|".join(DTYPES) + ")$")] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     batch_tokens: Annotated[int, Field(ge=1)] = 2048
     seed: Annotated[int, Field(ge=0)] = 0
     bootstrap: Annotated[int, Field(ge=0)] = 9999
@@ -48,5 +47,10 @@ def checked(model: type[T], values: dict[str, Any], *, where: str) -> T:
         if first["type"] == "extra_forbidden":
             known = ", ".join(sorted(model.model_fields)) or "none"
             raise InputError(f"{where}{name}: no such option; there is: {known}") from None
-        shown = first.get("input")
-        raise InputError(f"{where}{name}: {shown!r} will not do: {first['msg']}") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "string_pattern_mismatch":
+            reason = "it should be auto, cpu, mps, cuda or cuda:N"
+        reason = reason.replace("Input should be", "it should be")
+        if not name:
+            raise InputError(f"{where.rstrip('.')}: {reason}") from None
+        raise InputError(f"{where}{name}: {first.get('input')!r} will not do: {reason}") from None

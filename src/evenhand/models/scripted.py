@@ -49,9 +49,11 @@ class Scripted:
             if name not in {*TYPES, "name", "supports", "default"}:
                 raise InputError(f"{ref}: unknown section {name!r}; {nearest(name, TYPES)}")
         said = script.get("supports", [name for name in TYPES if name in script])
+        if not isinstance(said, list):
+            raise InputError(f"{ref}: supports is a list of request types, not {said!r}")
         for name in said:
-            if name not in TYPES:
-                raise InputError(f"{ref}: supports {name!r}; {nearest(name, TYPES)}")
+            if not isinstance(name, str) or name not in TYPES:
+                raise InputError(f"{ref}: supports {name!r}; {nearest(str(name), TYPES)}")
         self.supports = frozenset(TYPES[name] for name in said)
         self.work = Work()
         self._ref, self._script = ref, script
@@ -81,12 +83,12 @@ class Scripted:
                 return Scores((self._logprobs("Sentence", text),))
             case Sentence(text, context):
                 return Scores((self._logprobs("Sentence", context, text),))
-            case NextSentence(first, second):
+            case NextSentence(first=first, second=second):
                 return Scores((self._logprobs("NextSentence", first, second),))
             case Generate(prompt, samples):
-                return Texts(tuple(islice(cycle(self._written("Generate", prompt)), samples)))
+                return Texts(tuple(islice(cycle(self._listed("Generate", prompt, of=str)), samples)))
             case Embed(text):
-                return Vector(tuple(self._written("Embed", text)))
+                return Vector(tuple(self._listed("Embed", text, of=(int, float))))
 
     def _written(self, *path: str) -> Any:
         value: Any = self._script
@@ -95,6 +97,13 @@ class Scripted:
         if value is None or value in ([], {}):
             shown = " / ".join(repr(part) for part in path[1:])
             raise ModelError(f"{self._ref} has nothing written in {path[0]} for {shown}, and no default")
+        return value
+
+    def _listed(self, section: str, text: str, *, of: type | tuple[type, ...]) -> list[Any]:
+        value = self._written(section, text)
+        if not isinstance(value, list) or not all(isinstance(x, of) and not isinstance(x, bool) for x in value):
+            belongs = "a list of texts belongs" if of is str else "a list of numbers belongs"
+            raise ModelError(f"{self._ref}: {section} {text!r} has {value!r} where {belongs}")
         return value
 
     def _logprobs(self, *path: str) -> tuple[float, ...]:
@@ -106,7 +115,7 @@ class Scripted:
                 raise
             value = default
         values = value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int | float) for number in values):
+        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in values):
             raise ModelError(f"{self._ref}: {path[0]} {path[1]!r} has {value!r} where log-probabilities belong")
         return tuple(float(number) for number in values)
 

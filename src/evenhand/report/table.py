@@ -7,6 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from evenhand.report.lines import printable
+
 MOST_GROUPS = 12
 
 
@@ -46,11 +48,11 @@ def task_table(name: str, task: dict[str, Any]) -> RenderableType:
             aim(estimate), Text(estimate["reason"] or estimate["reading"]),
         )  # fmt: skip
     title = f"{name}: {data['n']} rows of {data['source']}; {task['form']}, {task['method']}"
-    parts: list[RenderableType] = [Text(title, style="bold"), table]
+    parts: list[RenderableType] = [Text(printable(title), style="bold"), table]
     if task["groups"]:
         parts.append(group_table(task["groups"]))
     lines = [*task["notes"], *task["context"]]
-    return Group(*parts, *(Text(f"- {line}", style="dim") for line in lines), "")
+    return Group(*parts, *(Text(f"- {printable(line)}", style="dim") for line in lines), "")
 
 
 def group_table(groups: list[dict[str, Any]]) -> RenderableType:
@@ -58,7 +60,7 @@ def group_table(groups: list[dict[str, Any]]) -> RenderableType:
     metrics = list(groups[0]["metrics"])[:4]
     table = Table("group", "n", *metrics, box=None, padding=(0, 1), pad_edge=False)
     for group in groups[:MOST_GROUPS]:
-        name = ", ".join(f"{k} {v}" for k, v in group["by"].items())
+        name = printable(", ".join(f"{k} {v}" for k, v in group["by"].items()))
         cells = [
             f"{number(e['value'], e['unit'])} {interval(e)}" if (e := group["metrics"].get(m)) else "-" for m in metrics
         ]

@@ -48,7 +48,7 @@ class Task(Protocol):
     def ask(self, item: Any, options: Any, form: str, *, seed: int) -> tuple[Request, ...]:
         """What to ask the model about one item."""
 
-    def read(self, item: Any, options: Any, answers: Sequence[Answer]) -> Record:
+    def read(self, item: Any, options: Any, form: str, answers: Sequence[Answer]) -> Record:
         """One item's answers, in the order asked, as one flat row."""
 
     def summarise(self, records: Sequence[Record], options: Any, how: Resampling) -> Outcome:

@@ -18,7 +18,7 @@ from evenhand.tasks import Card, cooccurrence
 from evenhand.tasks.cooccurrence import FEMALE, MALE, Item, counted, items
 
 DIFFERENCE = Metric(
-    name="difference_male_female", unit="share", neutral=0, below="leans female", above="leans male",
+    name="difference_male_female", unit="difference of shares", neutral=0, below="leans female", above="leans male",
     text="mean over rows of (male samples - female samples) / samples",
 )  # fmt: skip
 MALE_PREFERRED = Metric(
@@ -37,7 +37,7 @@ class Options(cooccurrence.Options):
     """Options of cooccurrence, and how much is sampled."""
 
     samples: int = Field(default=20, ge=1, description="samples per sentence")
-    max_tokens: int = Field(default=10, ge=1, description="tokens per sample")
+    max_tokens: int = Field(default=5, ge=1, description="tokens per sample")
 
 
 def first_word(text: str, female: Sequence[str], male: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ class CooccurrenceSampled:
         """One request per sentence."""
         return (Generate(item.sentence, options.samples, options.max_tokens, seed),)
 
-    def read(self, item: Item, options: Options, answers: Sequence[Answer]) -> Record:
+    def read(self, item: Item, options: Options, form: str, answers: Sequence[Answer]) -> Record:
         """Counts of male, female and invalid samples."""
         (answer,) = answers
         assert isinstance(answer, Texts)  # noqa: S101 - the type of the request fixes the type of the answer
