@@ -14,10 +14,9 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from peers import ROOT, SHARED, Took, machine, peer, took
-
 from evenhand.models import LoadOptions
 from evenhand.models.packaged import packaged
+from peers import ROOT, SHARED, Took, machine, peer, took
 
 ROWS = SHARED / "data" / "cooccurrence" / "reconstruction_best_effort.csv"
 PEER = "lm_eval==0.4.13"
@@ -31,7 +30,7 @@ def harness(python: Path, model: Path, folder: Path) -> tuple[Took, dict[str, fl
     text = re.sub(r"^task: .*$", "task: cooccurrence_rows", text, flags=re.M)
     (folder / "rows.yaml").write_text(text + f"\ndataset_kwargs: {{data_files: {{test: '{ROWS}'}}}}\n")
     (folder / "utils.py").write_bytes((own / "utils.py").read_bytes())
-    command = [python, "-m", "lm_eval", "run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32",
+    command: list[str | Path] = [python, "-m", "lm_eval", "run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32",
                "--tasks", "cooccurrence_rows", "--include_path", folder, "--batch_size", "16", "--device", "cpu",
                "--output_path", folder / "out"]  # fmt: skip
     done = took(command, HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_DATASETS_CACHE=str(folder / "cache"))
@@ -59,10 +58,10 @@ def main() -> None:
     times: dict[str, list[Took]] = {PEER: [], "evenhand": []}
     values = {}
     for _ in range(rounds):
-        for name in times:
+        for name, all_of in times.items():
             with tempfile.TemporaryDirectory() as folder:
                 done, values[name] = ours(Path(folder)) if name == "evenhand" else harness(python, model, Path(folder))
-            times[name].append(done)
+            all_of.append(done)
     print(f"cooccurrence, 351 rows, Gemma 3 270M, float32; {machine()}; median of {rounds} whole processes")
     for name, all_of in times.items():
         seconds, mib = median(t.seconds for t in all_of), median(t.mib for t in all_of)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a whole process's time and memory, the machine's own matrix-multiply rate, a peer's venv."""
+"""What the benchmarks share: a process's time and memory, the machine's matrix-multiply rate, a peer's environment."""
 
 import os
 import platform
@@ -57,7 +57,7 @@ def machine() -> str:
 
 
 def multiply_rate(size: int = 2048, seconds: float = 2.0) -> float:
-    """This machine's float32 matrix-multiply rate in GFLOP/s, with torch's default threads: the best of some seconds."""
+    """This machine's float32 matrix-multiply rate in GFLOP/s, torch's default threads, the best in some seconds."""
     import torch
 
     a, b = torch.randn(size, size), torch.randn(size, size)

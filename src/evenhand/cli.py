@@ -43,6 +43,18 @@ def task_options(values: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def show(results: dict[str, Any], names: list[str], *, as_json: bool) -> None:
+    """Prints results as tables, or as the content of results.json and nothing else."""
+    if as_json:
+        typer.echo(json.dumps(results, indent=1, ensure_ascii=False))
+        return
+    from evenhand.report.table import task_table
+
+    console = Console()
+    for name in names:
+        console.print(task_table(name, results["tasks"][name]))
+
+
 def version(value: bool) -> None:
     """Prints the version and leaves."""
     if value:
@@ -104,15 +116,38 @@ def run_command(
         )  # fmt: skip
     finally:
         bar.end()
-    if as_json:
-        typer.echo(json.dumps(done.results, indent=1, ensure_ascii=False))
-        return
-    from evenhand.report.table import task_table
+    show(done.results, names, as_json=as_json)
+    if not as_json:
+        typer.echo(f"written to {done.path}/results.json")
 
-    console = Console()
-    for name in names:
-        console.print(task_table(name, done.results["tasks"][name]))
-    console.print(f"written to {done.path}/results.json", highlight=False, markup=False)
+
+@app.command("score")
+def score_command(
+    task: Annotated[str, typer.Argument(help="A benchmark that reads predictions: stereoset.")],
+    predictions: Annotated[Path, typer.Option(help="The predictions, in the format of the benchmark's authors.")],
+    data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Gold data of your own.")] = None,
+    option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of the task.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a run folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of resampling.")] = 0,
+    bootstrap: Annotated[int, typer.Option(help="Bootstrap draws; 0 turns intervals off.")] = 9999,
+    *,
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Score what is there, say how much.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Use only what is on this machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json's content and nothing else.")] = False,
+) -> None:
+    """Score predictions made elsewhere, without a model."""
+    from evenhand.score import score
+
+    given, options = pairs(data or [], "--data"), task_options(option or [])
+    if strange := sorted({*given, *options} - {task}):
+        raise errors.InputError(f"{strange[0]}: not the task that is scored, {task}")
+    results = score(
+        task, predictions, data=given.get(task), options=options.get(task), out=out, bootstrap=bootstrap, seed=seed,
+        allow_missing=allow_missing, offline=offline,
+    )  # fmt: skip
+    show(results, [task], as_json=as_json)
+    if out is not None and not as_json:
+        typer.echo(f"written to {out}/results.json")
 
 
 @app.command("tasks")

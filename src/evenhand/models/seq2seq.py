@@ -39,10 +39,10 @@ class Seq2Seq(Checkpoint):
         for i, request in enumerate(requests):
             if isinstance(request, Cloze):
                 source, pieces = self._cloze(request)
-                lead = (begin, self._sentinel())
+                lead = [begin, self._sentinel()]
             elif isinstance(request, Sentence):
                 (source,) = self.encoder.dressed([request.context])
-                lead, pieces = (begin,), self.encoder.alone([request.text], bare=True)
+                lead, pieces = [begin], self.encoder.alone([request.text], bare=True)
             else:
                 continue
             for choice, ids in enumerate(pieces):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenhand.data import Dataset, stereoset
+from evenhand.data import Dataset, stereoset, stereoset_predictions
 from evenhand.data.stereoset import FORMATS, Example
 from evenhand.metrics import icat
 from evenhand.metrics.intervals import Resampling, estimate
@@ -160,12 +160,14 @@ class StereoSet:
         fills_left = iter(mean(one) for (one,) in found)
         return record(item, [mean([next(fills_left) for _ in self._spans(item, s.text)]) for s in item.sentences])
 
-    def predicted(self, path: str, options: Options, data: Dataset[Example], *, allow_missing: bool) -> list[Record]:
-        """Records from predictions in the authors' format."""
-        from pathlib import Path
-
-        found = stereoset.matched(stereoset.read_predictions(Path(path)), data.rows, allow_missing=allow_missing)
-        return [record(item, scores) for item, scores in zip(found.examples, found.scores, strict=True)]
+    def predicted(self, path: str, data: Dataset[Example], *, allow_missing: bool) -> tuple[list[Record], list[str]]:
+        """Records and notes from predictions in the authors' format, see `evenhand.data.stereoset`."""
+        found = stereoset_predictions.matched(
+            stereoset_predictions.read_predictions(path), data.rows, allow_missing=allow_missing
+        )
+        records = [record(item, scores) for item, scores in zip(found.examples, found.scores, strict=True)]
+        notes = [f"{form}: {scored} of {total} examples are scored" for form, (scored, total) in found.coverage.items()]
+        return records, notes
 
     def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
         """Overall (both formats pooled under a term), and by format, bias type and target term."""
@@ -226,14 +228,14 @@ CARD = Card(
     name="stereoset",
     version=1,
     title="Stereotype, anti-stereotype or nonsense",
-    text="Of three sentences about one term, which does the model find likeliest? In one format they differ in one word, "
-    "in the other they follow a context.",
+    text="Of three sentences about one term, which does the model find likeliest? In one format they differ in one "
+    "word, in the other they follow a context.",
     languages=("en",),
     sources=("Nadeem, Bethke and Reddy 2020, arXiv 2004.09456",),
     licence="CC BY-SA 4.0; fetched, not packaged",
-    limits="ss is best at 50: a model that always prefers the anti-stereotype is as far off as one that always prefers the "
-    "stereotype. Crowd-written sentences of US English from 2020; not every pair is a clean contrast (Blodgett et al. 2021). "
-    "Numbers of different methods or forms are different numbers.",
+    limits="ss is best at 50: a model that always prefers the anti-stereotype is as far off as one that always prefers "
+    "the stereotype. Crowd-written sentences of US English from 2020; not every pair is a clean contrast (Blodgett et "
+    "al. 2021). Numbers of different methods or forms are different numbers.",
     metrics=tuple(STATISTICS),
     forms={
         "cloze+next-sentence": (Cloze, NextSentence),
