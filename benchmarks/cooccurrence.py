@@ -30,7 +30,8 @@ def harness(python: Path, model: Path, folder: Path) -> tuple[Took, dict[str, fl
     text = re.sub(r"^task: .*$", "task: cooccurrence_rows", text, flags=re.M)
     (folder / "rows.yaml").write_text(text + f"\ndataset_kwargs: {{data_files: {{test: '{ROWS}'}}}}\n")
     (folder / "utils.py").write_bytes((own / "utils.py").read_bytes())
-    command: list[str | Path] = [python, "-m", "lm_eval", "run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32",
+    arguments = f"pretrained={model},dtype=float32"
+    command: list[str | Path] = [python, "-m", "lm_eval", "run", "--model", "hf", "--model_args", arguments,
                "--tasks", "cooccurrence_rows", "--include_path", folder, "--batch_size", "16", "--device", "cpu",
                "--output_path", folder / "out"]  # fmt: skip
     done = took(command, HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_DATASETS_CACHE=str(folder / "cache"))

@@ -45,15 +45,15 @@ def hub(models=(), datasets=(), status=404):
             if folder is None:
                 code = "GatedRepo" if status == 403 else "RepoNotFound"
                 return self.reply(status, X_Error_Code=code, X_Error_Message="no such repository")
-            files = sorted(file for file in folder.iterdir() if file.is_file())
+            files = sorted(file for file in folder.rglob("*") if file.is_file())
             if api and action == "revision":
-                siblings = [{"rfilename": file.name} for file in files]
+                siblings = [{"rfilename": file.relative_to(folder).as_posix()} for file in files]
                 return self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode())
             if api and action == "tree":
                 tree = [
                     {
                         "type": "file",
-                        "path": f.name,
+                        "path": f.relative_to(folder).as_posix(),
                         "size": f.stat().st_size,
                         "oid": hashlib.sha1(f.read_bytes()).hexdigest(),
                     }

@@ -263,16 +263,16 @@ def test_an_entry_that_is_no_object(tmp_path):
     assert "intersentence entry 0: is ['x'], not an object" in fault(saved(tmp_path, value))
 
 
-def test_the_fetched_set_is_asked_for_by_split(monkeypatch):
-    from evenhand.data import fetch
+def test_the_fetched_set_is_asked_for_by_split(monkeypatch, tmp_path):
+    from evenhand.data import stereoset_sources
 
     asked = []
 
     def answer(split, *, offline):
         asked.append((split, offline))
-        return json.dumps(gold()).encode()
+        return Path(saved(tmp_path, gold()))
 
-    monkeypatch.setattr(fetch, "stereoset", answer, raising=False)
+    monkeypatch.setattr(stereoset_sources, "fetch", answer)
     data = stereoset.load(None, split="test", offline=False)
     assert asked == [("test", False)]
     assert data.source == "stereoset test"

@@ -82,9 +82,11 @@ def masked(model, tokenizer, request: Cloze):
         text, stop = request.text[:start] + fill + request.text[end:], start + len(fill)
         encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
         ids = encoded["input_ids"]
-        inside = [
-            i for i, (low, high) in enumerate(encoded["offset_mapping"]) if low < high and low < stop and start < high
-        ]
+        at = encoded["offset_mapping"]
+        inside = [i for i, (low, high) in enumerate(at) if low < high and low < stop and start < high]
+        before, (low, high) = inside[0] - 1, at[inside[0] - 1]
+        if high == start > 0 and not text[low:high].strip() and tokenizer.decode([ids[before]]).strip() == "":
+            inside.insert(0, before)  # a space of its own in front of the word is a piece of the word
         values = []
         for k, position in enumerate(inside):
             shown = list(ids)

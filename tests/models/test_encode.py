@@ -232,12 +232,18 @@ def covered(tok, text, word, at=None):
         ("roberta", "The doctor was a man.", "The", ["The"]),
         ("roberta", "The doctor was a man.", "man", ["Ġman"]),
         ("roberta", "The carpenter was a man.", "carpenter", ["Ġcar", "pen", "ter"]),
-        ("roberta", "The é was", "é", ["Ã", "©"]),
+        ("roberta", "The é was", "é", ["Ġ", "Ã", "©"]),
         ("roberta", "was a (man)", "man", ["man"]),
         ("gpt2", "The doctor was a man.", "man", ["Ġman"]),
         ("xlmr", "The doctor was a man.", "man", ["▁man"]),
         ("xlmr", "The doctor was a man.", "doctor", ["▁doctor"]),
         ("xlmr", "man was the doctor", "man", ["▁man"]),
+        ("xlmr", "man was a carpenter", "carpenter", ["▁", "c", "ar", "p", "en", "t", "er"]),
+        ("xlmr", "carpenter was a man", "carpenter", ["▁", "c", "ar", "p", "en", "t", "er"]),
+        ("xlmr", "was a (carpenter)", "carpenter", ["c", "ar", "p", "en", "t", "er"]),
+        ("roberta", "was a zebra", "zebra", ["Ġ", "z", "e", "b", "r", "a"]),
+        ("gpt2", "was a zebra", "zebra", ["Ġ", "z", "e", "b", "r", "a"]),
+        ("roberta", "zebra was", "zebra", ["z", "e", "b", "r", "a"]),
     ],
 )
 def test_pieces_at_a_span(tokenizer, name, text, word, pieces):
@@ -250,6 +256,16 @@ def test_leading_space_belongs_to_the_word_in_byte_level_bpe(tokenizer):
     inside, begin = covered(tok, "a man was", "man"), covered(tok, "man was", "man")
     assert inside == ["Ġman"]
     assert begin != inside
+
+
+@pytest.mark.parametrize("word", ["zebra", "carpenter", "DOCTOR"])
+def test_a_space_that_is_a_token_of_its_own_is_a_words_first_piece_wherever_the_word_stands(tokenizer, word):
+    """Where a metaspace stands alone in front of a word's rest, the word has one piece more, at the start too."""
+    tok = tokenizer("xlmr")
+    begin, inside = covered(tok, f"{word} was a man", word), covered(tok, f"The {word} was a man", word)
+    assert begin[0] == "▁"
+    assert begin == inside
+    assert len(begin) > 1
 
 
 def test_two_masks_in_one_text_are_not_confused(tokenizer):

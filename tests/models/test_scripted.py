@@ -12,6 +12,7 @@ from evenhand.requests import (
     Continuation,
     Embed,
     Generate,
+    MaskCloze,
     NextSentence,
     Scores,
     Sentence,
@@ -68,8 +69,8 @@ def test_each_request_gets_what_is_written(opened, request_, answer):
 
 
 def test_it_supports_what_it_has_sections_for_or_what_it_says(opened):
-    assert opened(SCRIPT).supports == set(REQUEST_TYPES)
-    assert opened({"Cloze": {}}).supports == {Cloze}
+    assert opened(SCRIPT).supports == {*REQUEST_TYPES, MaskCloze}
+    assert opened({"Cloze": {}}).supports == {Cloze, MaskCloze}
     assert opened({"supports": ["Sentence", "Embed"], "default": -1}).supports == {Sentence, Embed}
     assert opened({}).supports == frozenset()
 

@@ -112,6 +112,13 @@ def t5():
     return _fast(tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
 
 
+def sentinel():
+    """T5's, with the one sentinel that stands for a blank."""
+    tokenizer = t5()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<extra_id_0>"]})
+    return tokenizer
+
+
 def _bpe(special, bos):
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
@@ -152,7 +159,7 @@ def merging(*merges, alphabet="abcdefghijklmnopqrstuvwxyz ."):
     return _fast(tokenizer, bos_token="<s>", unk_token="<unk>")
 
 
-TOKENIZERS = {make.__name__: make for make in (wordpiece, gpt2, roberta, xlmr, t5, llama, gemma)}
+TOKENIZERS = {make.__name__: make for make in (wordpiece, gpt2, roberta, xlmr, t5, sentinel, llama, gemma)}
 
 _DEEP = {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "hidden_size": 32}
 CAUSAL = {
@@ -207,14 +214,37 @@ MASKED = {
         },
     ),
 }
+_BERT = MASKED["BertForMaskedLM"]
+NEXT_SENTENCE = {"BertForPreTraining": _BERT, "BertForNextSentencePrediction": _BERT}
+_SIDES = {
+    "d_model": 32,
+    **{f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (
+        ("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))},
+    "max_position_embeddings": 64,
+}  # fmt: skip
+SEQ2SEQ = {
+    "BartForConditionalGeneration": ("roberta", "BartConfig", _SIDES | {"decoder_start_token_id": 2}),
+    "MBartForConditionalGeneration": ("xlmr", "MBartConfig", _SIDES),
+    "T5ForConditionalGeneration": (
+        "sentinel",
+        "T5Config",
+        {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0},
+    ),
+}
 ARCHITECTURES = CAUSAL | MASKED
+SPREAD = {
+    "OPTConfig": "init_std",
+    "BartConfig": "init_std",
+    "MBartConfig": "init_std",
+    "T5Config": "initializer_factor",
+}
 
 
 def build(architecture: str, *, seed: int = 0, **changes: object):
     """A random model and the tokenizer it goes with."""
-    tokenizer_name, config_name, settings = ARCHITECTURES[architecture]
+    tokenizer_name, config_name, settings = (ARCHITECTURES | NEXT_SENTENCE | SEQ2SEQ)[architecture]
     tokenizer = TOKENIZERS[tokenizer_name]()
-    spread = "init_std" if architecture == "OPTForCausalLM" else "initializer_range"
+    spread = SPREAD.get(config_name, "initializer_range")
     special = {
         f"{name}_token_id": getattr(tokenizer, f"{name}_token_id")
         for name in ("bos", "eos", "pad")
@@ -223,7 +253,12 @@ def build(architecture: str, *, seed: int = 0, **changes: object):
     if "pad_token_id" not in special:
         special["pad_token_id"] = None
     config = getattr(transformers, config_name)(
-        **({spread: 0.4, "vocab_size": len(tokenizer)} | special | settings | changes)
+        **(
+            {spread: 1.0 if config_name == "T5Config" else 0.4, "vocab_size": len(tokenizer)}
+            | special
+            | settings
+            | changes
+        )
     )
     torch.manual_seed(seed)
     model = getattr(transformers, architecture)(config).eval()

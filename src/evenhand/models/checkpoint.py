@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from evenhand.errors import InputError
 from evenhand.models import Batch, Identity, LoadOptions, Work, hub, plan
 from evenhand.models.encode import Encoder
-from evenhand.requests import Request, Scores
+from evenhand.requests import Embed, Request, Scores, Vector
 
 if TYPE_CHECKING:
     from evenhand.models.forward import Forward, Reading
@@ -121,6 +121,25 @@ class Checkpoint:
                         done.append((requests[slot.request], _scores(values.pop(slot.request))))
             if done:
                 yield done
+
+    def embed(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+        """Vectors of the texts, in batches by length; a text longer than the model reads is cut at its end."""
+        wanted = [request for request in requests if isinstance(request, Embed)]
+        if all(request in answered for request in wanted):
+            return
+        tokens = self.encoder.cut([request.text for request in wanted])
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for i, request in enumerate(wanted):
+            places[request.pooling].append(i)
+        for pooling, own in places.items():
+            for group in plan.grouped([len(tokens[i]) for i in own], self.options.batch_tokens):
+                todo = [i for i in (own[j] for j in group) if wanted[i] not in answered]
+                if todo:
+                    # The whole batch, answered or not: what is padded decides the last digits.
+                    rows = [plan.Row(list(tokens[own[j]])) for j in group]
+                    vectors = self.forward.vectors(rows, first=pooling == "first")
+                    found = {own[j]: Vector(vector.tolist()) for j, vector in zip(group, vectors, strict=True)}
+                    yield [(wanted[i], found[i]) for i in todo]
 
 
 def _scores(values: dict[plan.Slot, float]) -> Scores:

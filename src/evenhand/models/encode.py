@@ -5,10 +5,14 @@ once. A continuation's tokens are what the joint encoding adds to the context's;
 joint encoding that cover its characters.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from evenhand.errors import InputError
+
+PART = 4096
+"""Texts that are encoded at a time, where only their tokens are kept."""
 
 
 class Encoder:
@@ -139,6 +143,20 @@ class Encoder:
             for text, ids in zip(texts, self._ids(texts), strict=True)
         ]
 
+    def cut(self, texts: Sequence[str]) -> list["array[int]"]:
+        """Per text: its tokens with special tokens around, the text's cut where they are too many for the model.
+
+        A text without a token is its special tokens, or the start token. Packed, and encoded part by part: a
+        tokenizer's own encodings of hundreds of thousands of texts would take gigabytes.
+        """
+        room = None if self._max_tokens is None else max(1, self._max_tokens - len(self.prefix) - len(self.suffix))
+        found = []
+        for low in range(0, len(texts), PART):
+            for ids in self._ids(texts[low : low + PART]):
+                whole = (*self.prefix, *ids[:room], *self.suffix)
+                found.append(array("i", whole or (self._start(""),)))
+        return found
+
     def around(self, texts: Sequence[str]) -> list[tuple[tuple[int, ...], int]]:
         """Per text with a mask token in it: its tokens with special tokens around, and the first mask's index."""
         found = []
@@ -197,8 +215,9 @@ class Encoder:
             if not covers:
                 raise InputError(f"no token covers {text[start:end]!r} in {text!r}: it cannot be read at the mask")
             low, high = encoding.offsets[covers[0] - 1] if covers[0] else (0, 0)
-            if high == start and low < high and text[low:high].isspace():
-                covers.insert(0, covers[0] - 1)  # a space of its own belongs to the word behind it
+            # A space of its own belongs to the word behind it; some tokenizers trim its offsets to nothing.
+            if high == start > 0 and text[min(low, start - 1) : start].isspace():
+                covers.insert(0, covers[0] - 1)
             n = len(self.prefix)
             tokens = self._checked((*self.prefix, *encoding.ids, *self.suffix), text)
             found.append((tokens, range(n + covers[0], n + covers[-1] + 1)))

@@ -7,18 +7,21 @@ Whether that split, and rows that share prefixes, are right for this model is tr
 they are not, plainer ways are taken.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from evenhand.errors import ModelError
 from evenhand.models import Work
 from evenhand.models.plan import Path, Row, Slot, trees
 
-Reading = Literal["causal", "masked", "decoder"]
+Reading = Literal["causal", "masked", "decoder", "vectors"]
+T = TypeVar("T")
 HEAD_BYTES = 128 << 20
 TOLERANCE = {torch.float32: 1e-3}
 WINDOWS = ("sliding_window", "attention_chunk_size")  # a mask of one's own takes the place of these
@@ -36,7 +39,7 @@ class Forward:
             pad: a token for padding.
             work: counts what is done.
             reading: what rows are: texts read left to right, texts read at masks, or what a decoder says behind a
-                row's source (few tokens a row, so that the head runs at all of them).
+                row's source (few tokens a row, so that the head runs at all of them); or vectors alone are wanted.
         """
         self.model, self.work = model, work
         self._pad = pad
@@ -47,7 +50,9 @@ class Forward:
         said = [getattr(config, name, None) for name in WINDOWS]
         self.window: int | None = min((size for size in said if size), default=None)
         self._settings = {"use_cache": False} if reading == "causal" or model.config.is_encoder_decoder else {}
-        if reading == "decoder":
+        if reading == "vectors":
+            self._body = model
+        if reading in ("decoder", "vectors"):
             return
         tokens = [t for t in range(config.vocab_size) if t != pad]
         picks = [tokens[i * (len(tokens) - 1) // 10] for i in range(11)]
@@ -90,12 +95,23 @@ class Forward:
         Raises:
             ModelError: one row alone does not fit.
         """
+        return self._fitted(rows, self._run)
+
+    def vectors(self, rows: Sequence[Row], *, first: bool) -> list[NDArray[np.float32]]:
+        """Per row: the mean of its tokens' last hidden states, or the first token's. Memory is as for `logprobs`.
+
+        Raises:
+            ModelError: one row alone does not fit, or a vector is not finite.
+        """
+        return self._fitted(rows, partial(self._pool, first=first))
+
+    def _fitted(self, rows: Sequence[Row], run: Callable[[Sequence[Row], int], list[T]]) -> list[T]:
         width = max(len(row.tokens) for row in rows)
         if len(rows) > 1 and self._room is not None and width * len(rows) > self._room:
-            return self._halves(rows)
+            return self._halves(rows, run)
         try:
             with torch.inference_mode():
-                return self._run(rows, width)
+                return run(rows, width)
         except (RuntimeError, MemoryError, IndexError) as error:
             full = isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
             if not full:
@@ -108,14 +124,37 @@ class Forward:
         self._room = width * (len(rows) - 1)
         if self.model.device.type == "cuda":
             torch.cuda.empty_cache()
-        return self._halves(rows)
+        return self._halves(rows, run)
 
-    def _halves(self, rows: Sequence[Row]) -> list[tuple[Slot, float]]:
+    def _halves(self, rows: Sequence[Row], run: Callable[[Sequence[Row], int], list[T]]) -> list[T]:
         half = len(rows) // 2
-        return self.logprobs(rows[:half]) + self.logprobs(rows[half:])
+        return self._fitted(rows[:half], run) + self._fitted(rows[half:], run)
+
+    def _pool(self, rows: Sequence[Row], width: int, *, first: bool) -> list[NDArray[np.float32]]:
+        inputs = self._inputs(rows, width)
+        if self._body is None:
+            hidden = self.model(**inputs, output_hidden_states=True).hidden_states[-1]
+        else:
+            hidden = self._body(**inputs).last_hidden_state
+        lengths = torch.tensor([len(row.tokens) for row in rows], device=hidden.device)
+        self._count(rows, width)
+        if first:
+            pooled = hidden[:, 0].float()
+        else:
+            there = torch.arange(width, device=hidden.device) < lengths[:, None]
+            pooled = (hidden.float() * there[:, :, None]).sum(1) / lengths[:, None]
+        if not torch.isfinite(pooled).all():
+            raise ModelError("the model gives a vector that is not finite")
+        return list(pooled.cpu().numpy())
+
+    def _count(self, rows: Sequence[Row], width: int) -> None:
+        real = sum(len(row.tokens) for row in rows)
+        self.work.passes += 1
+        self.work.rows += len(rows)
+        self.work.tokens += real
+        self.work.padding += width * len(rows) - real
 
     def _run(self, rows: Sequence[Row], width: int) -> list[tuple[Slot, float]]:
-        real = sum(len(row.tokens) for row in rows)
         inputs = self._inputs(rows, width)
         at: dict[int, int] = {}
         reads = [
@@ -125,9 +164,7 @@ class Forward:
         ]
         reads.sort(key=lambda read: read[0])
         positions = torch.tensor(list(at), device=self.model.device)
-        self.work.passes += 1
-        self.work.tokens += real
-        self.work.padding += width * len(rows) - real
+        self._count(rows, width)
         if self._body is None:
             flat = self.model(**inputs).logits.flatten(0, 1)[positions]
             self.work.heads += width * len(rows)

@@ -25,11 +25,13 @@ HEADS = {"ForMaskedLM": "masked", "ForCausalLM": "causal", "LMHeadModel": "causa
          "ForConditionalGeneration": "seq2seq", "ForPreTraining": "masked"}  # fmt: skip
 NEXT_SENTENCE = ("bert", "mobilebert", "megatron-bert", "fnet")
 AUTO = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM", "seq2seq": "AutoModelForSeq2SeqLM",
-        "next-sentence": "AutoModelForNextSentencePrediction"}  # fmt: skip
+        "next-sentence": "AutoModelForNextSentencePrediction", "encoder": "AutoModel"}  # fmt: skip
 SAID = {
     "masked": "a masked language model",
     "causal": "a causal language model",
     "seq2seq": "an encoder-decoder model",
+    "next-sentence": "a model with a next-sentence head",
+    "encoder": "an encoder",
 }
 
 
@@ -89,15 +91,17 @@ def _read(ref: str, folder: Path, *, revision: str | None, repo: str | None) -> 
 
 
 def kind_of(ref: str, options: LoadOptions) -> str:
-    """masked, causal or seq2seq, by the head that the config names."""
+    """masked, causal or seq2seq, by the head that the config names; encoder for a packaged one."""
     found = locate(ref, options)
+    if ref in PACKAGED and PACKAGED[ref].kind:
+        return PACKAGED[ref].kind
     for ending, kind in HEADS.items():
         if found.architecture.endswith(ending):
             return kind
     named = found.architecture or "none"
     raise InputError(
         f"{ref}: its config names no language-modelling head (architectures: {named}); "
-        "if it has one, say which: masked:, causal: or seq2seq: in front"
+        "if it has one, say which: masked:, causal: or seq2seq: in front; for vectors alone, encoder:"
     )
 
 
@@ -162,6 +166,8 @@ def model_class(found: Located, kind: str) -> Any:
     """The transformers class with the head of that kind, by the config's architecture name or its model type."""
     import transformers
 
+    if kind == "encoder":
+        return transformers.AutoModel
     stem = found.architecture
     for ending in HEADS:
         stem = stem.removesuffix(ending)
@@ -207,7 +213,8 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
     except unreadable as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{found.ref}: transformers cannot load it: {reason}") from error
-    if missing := sorted(info["missing_keys"]):
+    unread = ("pooler",) if kind == "encoder" else ()  # a head over the vectors that are pooled here
+    if missing := sorted(name for name in info["missing_keys"] if not name.startswith(unread)):
         raise InputError(
             f"{found.ref}: no weights for {missing[0]} ({len(missing)} missing in all); they would be random, "
             f"so it cannot be read as {SAID[kind]}"

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from evenhand.errors import InputError
 from evenhand.models import Batch, LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
-from evenhand.requests import Cloze, NextSentence, Request, Scores, Sentence
+from evenhand.requests import Cloze, Embed, MaskCloze, NextSentence, Request, Scores, Sentence
 
 
 class Masked(Checkpoint):
@@ -17,22 +17,24 @@ class Masked(Checkpoint):
     def __init__(self, found: hub.Located, options: LoadOptions) -> None:
         super().__init__(found, options)
         head = {NextSentence} if hub.has_next_sentence_head(found, options) else set()
-        self.supports = frozenset({Cloze, Sentence, *head})
+        self.supports = frozenset({Cloze, MaskCloze, Sentence, Embed, *head})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
         """All that is read of one masked input comes from one pass; next sentences are read from their own head."""
-        read = [request for request in requests if not isinstance(request, NextSentence)]
+        read = [request for request in requests if not isinstance(request, NextSentence | Embed)]
         if any(request not in answered for request in read):
             yield from self.run(read, plan.inputs(self._probes(read)), answered)
         pairs = [request for request in requests if isinstance(request, NextSentence)]
         if any(request not in answered for request in pairs):
             yield from self._next_sentences(pairs, answered)
+        yield from self.embed(requests, answered)
 
     def _probes(self, requests: Sequence[Request]) -> Iterator[plan.Probe]:
         if self.encoder.mask is None:
             raise InputError(f"{self.found.ref}: its tokenizer has no mask token")
-        yield from self._words([(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze) and r.rule == "word"])
-        yield from self._alone([(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze) and r.rule != "word"])
+        clozes = [(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze)]
+        yield from self._words([(i, r) for i, r in clozes if r.rule in ("word", "first-piece")])
+        yield from self._alone([(i, r) for i, r in clozes if r.rule not in ("word", "first-piece")])
         yield from self._sentences([(i, r) for i, r in enumerate(requests) if isinstance(r, Sentence)])
 
     def _within(
@@ -44,12 +46,16 @@ class Masked(Checkpoint):
             yield plan.Probe(masked, at, tokens[at], plan.Slot(request, choice, first + n))
 
     def _words(self, asked: Iterable[tuple[int, Cloze]]) -> Iterator[plan.Probe]:
-        """Fills encoded in their place."""
-        fills = [(i, choice, r.text, r.span, fill) for i, r in asked for choice, fill in enumerate(r.fills)]
-        texts = [text[:start] + fill + text[end:] for _, _, text, (start, end), fill in fills]
-        spans = [(start, start + len(fill)) for _, _, _, (start, _), fill in fills]
-        for (i, choice, *_), (tokens, word) in zip(fills, self.encoder.pieces(texts, spans), strict=True):
-            yield from self._within(tokens, word, i, choice, 0)
+        """Fills encoded in their place, read piece by piece, or the first piece alone at one mask for all of them."""
+        fills = [(i, choice, r, fill) for i, r in asked for choice, fill in enumerate(r.fills)]
+        texts = [r.text[: r.span[0]] + fill + r.text[r.span[1] :] for _, _, r, fill in fills]
+        spans = [(r.span[0], r.span[0] + len(fill)) for _, _, r, fill in fills]
+        for (i, choice, r, _), (tokens, word) in zip(fills, self.encoder.pieces(texts, spans), strict=True):
+            if r.rule == "word":
+                yield from self._within(tokens, word, i, choice, 0)
+            else:
+                masked = (*tokens[: word.start], self.encoder.mask or 0, *tokens[word.stop :])
+                yield plan.Probe(masked, word.start, tokens[word.start], plan.Slot(i, choice, 0))
 
     def _alone(self, asked: Iterable[tuple[int, Cloze]]) -> Iterator[plan.Probe]:
         """Fills encoded alone; the text is encoded anew for every piece, with the pieces before it spelled out."""
@@ -95,8 +101,10 @@ class Masked(Checkpoint):
             inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": seen}
             with torch.inference_mode():
                 logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
-            values = logits.double().log_softmax(-1)[:, 0].tolist()
+            no, yes = logits.double()[:, 1], logits.double()[:, 0]
+            values = torch.nn.functional.logsigmoid(yes - no).tolist()  # log_softmax is 0 from a difference of 37 on
             self.work.passes += 1
+            self.work.rows += len(batch)
             self.work.tokens += int(seen.sum())
             yield [
                 (request, Scores(((value,),)))

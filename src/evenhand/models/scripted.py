@@ -27,6 +27,7 @@ from evenhand.requests import (
     Continuation,
     Embed,
     Generate,
+    MaskCloze,
     NextSentence,
     Request,
     Scores,
@@ -37,6 +38,7 @@ from evenhand.requests import (
 
 TYPES = {kind.__name__: kind for kind in REQUEST_TYPES}
 BATCH = 64
+SHOWN = 60
 
 
 class Scripted:
@@ -54,7 +56,8 @@ class Scripted:
         for name in said:
             if not isinstance(name, str) or name not in TYPES:
                 raise InputError(f"{ref}: supports {name!r}; {nearest(str(name), TYPES)}")
-        self.supports = frozenset(TYPES[name] for name in said)
+        found = [TYPES[name] for name in said]
+        self.supports = frozenset([*found, MaskCloze] if Cloze in found else found)
         self.work = Work()
         self._ref, self._script = ref, script
         self._fingerprint = hashlib.sha256(raw).hexdigest()
@@ -95,7 +98,8 @@ class Scripted:
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
         if value is None or value in ([], {}):
-            shown = " / ".join(repr(part) for part in path[1:])
+            whole = path[0] != "Embed" or len(path[1]) <= SHOWN  # a long one may be about a person
+            shown = " / ".join(repr(part) for part in path[1:]) if whole else f"a text of {len(path[1])} characters"
             raise ModelError(f"{self._ref} has nothing written in {path[0]} for {shown}, and no default")
         return value
 

@@ -34,7 +34,8 @@ class Seq2Seq(Checkpoint):
         """Decoder sequences behind one encoder text share a row where one is the other's beginning."""
         if all(request in answered for request in requests):
             return
-        begin = self.found.config.get("decoder_start_token_id", self.pad)
+        said = self.found.config.get("decoder_start_token_id")
+        begin = self.pad if said is None else said
         by_source: dict[tuple[int, ...], list[plan.Path]] = {}
         for i, request in enumerate(requests):
             if isinstance(request, Cloze):
@@ -64,10 +65,11 @@ class Seq2Seq(Checkpoint):
         start, end = request.span
         hole = request.text[start:end]
         text = request.text[:start] + SENTINEL + request.text[end:]
-        if request.rule != "word":
+        if request.rule in ("alone", "alone-bare"):
             text = request.text.replace(hole, SENTINEL, 1).replace(hole, "")
         (source,) = self.encoder.dressed([text])
-        return source, self.encoder.alone(request.fills, bare=request.rule == "alone-bare")
+        pieces = self.encoder.alone(request.fills, bare=request.rule == "alone-bare")
+        return source, [ids[:1] for ids in pieces] if request.rule == "first-piece" else pieces
 
 
 def load(ref: str, options: LoadOptions) -> Checkpoint:
