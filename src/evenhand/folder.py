@@ -10,11 +10,17 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import InputError
-from evenhand.records import Record
+from evenhand.records import Outcome, Record
 from evenhand.requests import Answer, Request, dump, key, parse
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from evenhand.data import Dataset
+    from evenhand.tasks import Card
 
 SCHEMA = 1
 
@@ -123,6 +129,7 @@ def _opened(path: Path, *, fresh: bool) -> sqlite3.Connection:
     """The answer store, locked until it is closed."""
     store = sqlite3.connect(path, timeout=0, isolation_level=None)
     try:
+        store.execute("PRAGMA page_size=16384")  # of a new store: a vector fits in a page beside others
         store.execute("PRAGMA locking_mode=EXCLUSIVE")
         store.execute("BEGIN EXCLUSIVE")
         store.execute(
@@ -136,6 +143,53 @@ def _opened(path: Path, *, fresh: bool) -> sqlite3.Connection:
         store.close()
         raise
     return store
+
+
+def entry(
+    card: "Card",
+    method: str,
+    form: str,
+    data: "Dataset[Any]",
+    records: Sequence[Record],
+    outcome: Outcome,
+    notes: list[str],
+    options: "BaseModel",
+) -> dict[str, Any]:
+    """A task's entry in results.json."""
+    return {
+        "version": card.version,
+        "method": method,
+        "form": form,
+        "options": options.model_dump(mode="json"),
+        "data": {"source": data.source, "sha256": data.sha256, "n": len(records), **outcome.data},
+        "metrics": {name: estimate.to_dict() for name, estimate in outcome.metrics.items()},
+        "groups": [
+            {"by": g.by, "n": g.n, "metrics": {name: e.to_dict() for name, e in g.metrics.items()}}
+            for g in outcome.groups
+        ],
+        "notes": [*notes, *data.notes, *outcome.notes],
+        "context": outcome.context,
+    }
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What results.json holds in a run folder, or in a file of its kind.
+
+    Raises:
+        InputError: there is none, or it is not one that this version reads.
+    """
+    file = path / "results.json" if path.is_dir() else path
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} is no run folder: cannot read {file}: {error.strerror or error}") from None
+    except ValueError:
+        raise InputError(f"{file} is not JSON") from None
+    if not isinstance(found, dict) or not isinstance(found.get("tasks"), dict) or "model" not in found:
+        raise InputError(f"{file} is not evenhand's results.json")
+    if found.get("schema") != SCHEMA:
+        raise InputError(f"{file} has schema {found.get('schema')!r}; this version reads {SCHEMA}")
+    return found
 
 
 def read_records(path: Path, task: str) -> list[Record]:

@@ -7,9 +7,8 @@ from typing import Any
 
 from evenhand import tasks
 from evenhand.errors import InputError
-from evenhand.folder import SCHEMA, RunFolder
+from evenhand.folder import SCHEMA, RunFolder, entry
 from evenhand.metrics.intervals import Resampling
-from evenhand.run import entry
 from evenhand.spec import checked
 
 
@@ -42,14 +41,19 @@ def score(
         InputError: the task reads no predictions, or the file or the data will not do.
     """
     found = tasks.get(task)
-    read = getattr(found, "predicted", None)
-    if read is None:
-        able = ", ".join(name for name, other in tasks.known().items() if hasattr(other, "predicted"))
-        raise InputError(f"{task} cannot be scored from predictions; these can: {able}")
+    read, alone = getattr(found, "predicted", None), getattr(found, "predictions", None)
+    if read is None and alone is None:
+        able = [name for name, t in tasks.known().items() if hasattr(t, "predicted") or hasattr(t, "predictions")]
+        raise InputError(f"{task} cannot be scored from predictions; these can: {', '.join(able)}")
     path = Path(predictions)
     checked_options = checked(found.options, dict(options or {}), where=f"--option {task}.")
-    items = found.load(checked_options, str(data) if data is not None else None, offline=offline)
-    records, notes = read(str(path), items, allow_missing=allow_missing)
+    if alone is not None:
+        if data is not None:
+            raise InputError(f"--data {task}: the predictions say what is true; no other data is read")
+        items, records, notes = alone(str(path), checked_options)
+    elif read is not None:
+        items = found.load(checked_options, str(data) if data is not None else None, offline=offline)
+        records, notes = read(str(path), items, allow_missing=allow_missing)
     outcome = found.summarise(records, checked_options, Resampling(bootstrap, seed))
     model = {
         "ref": path.name,
@@ -59,7 +63,7 @@ def score(
         "dtype": None,
         "start": None,
     }
-    result = entry(found.card, "predictions", "predictions", items, records, outcome, notes)
+    result = entry(found.card, "predictions", "predictions", items, records, outcome, notes, checked_options)
     results = {"schema": SCHEMA, "model": model, "tasks": {task: result}, "warnings": []}
     if out is not None:
         folder = RunFolder(Path(out), fresh=False)

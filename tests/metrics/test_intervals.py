@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from evenhand.metrics import intervals
-from evenhand.metrics.intervals import Resampling
+from evenhand.metrics.intervals import Measure, Resampling
 from evenhand.records import Metric, reading
 
 NATS = Metric(name="x", unit="nats", neutral=0, below="down", above="up", text="")
@@ -172,3 +172,26 @@ def test_no_draws_no_interval(metric):
 )  # fmt: skip
 def test_which_way_a_number_leans(value, low, high, words):
     assert reading(NATS, value, low, high) == words
+
+
+@pytest.mark.parametrize(
+    ("column", "ends_"), [(0.0, (0, 100 * (1 - 0.025 ** (1 / 4)))), (3.0, (100 * 0.025**0.25, 100))]
+)
+def test_a_proportion_in_percent_of_none_or_all_has_an_exact_interval(column, ends_):
+    measure = Measure(
+        metric=NATS, statistic=lambda a, n, axis=-1: 100 * (a / n).mean(axis=axis), clusters=list("abcd"),
+        columns=[np.full(4, column), np.full(4, 3.0)], n=12, whole=100.0,
+    )  # fmt: skip
+    found = intervals.estimated(measure, QUICK)
+    assert ends(found) == pytest.approx(ends_)
+    assert found.interval == "clopper-pearson"
+    assert ends(intervals.estimated(measure, Resampling(draws=0))) == (None, None)
+
+
+def test_measures_become_estimates_over_all_and_by_group():
+    whole = intervals.averaged(NATS, [1.0, 2.0, math.nan, 6.0], list("abca"))
+    parts = [intervals.averaged(NATS, [value], ["a"], {"kind": kind}) for kind, value in (("x", 1.0), ("y", math.nan))]
+    assert {name: e.value for name, e in intervals.estimates([whole, *parts], QUICK).items()} == {"x": 3.0}
+    first, second = intervals.groups([whole, *parts], QUICK)
+    assert (first.by, first.n, first.metrics["x"].value) == ({"kind": "x"}, 1, 1.0)
+    assert (second.by, second.n, second.metrics["x"].value) == ({"kind": "y"}, 1, None)

@@ -5,17 +5,18 @@ statistic is a function of per-cluster columns, vectorised over the last axis, a
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.records import Estimate, Metric, reading
+from evenhand.records import Estimate, Group, Metric, reading
 
 Floats = NDArray[np.float64]
 Statistic = Callable[..., Any]
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,31 @@ class Interval(NamedTuple):
     high: float | None
     method: str | None
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measure:
+    """A metric as a statistic of per-cluster columns: what an estimate is made of, and a comparison of two runs.
+
+    Attributes:
+        metric: its card.
+        statistic: function of the columns, vectorised over the last axis (keyword `axis`).
+        clusters: the clusters' names, sorted, each once.
+        columns: arrays of shape (clusters,).
+        n: rows the value stands on.
+        n_undefined: rows left out because they have no value.
+        by: the part of the items this is about, as in `Group`; empty for all of them.
+        whole: the value of a proportion of 1, where the value is a proportion; at 0 and at 1 its interval is exact.
+    """
+
+    metric: Metric
+    statistic: Statistic
+    clusters: Sequence[str]
+    columns: Sequence[Floats]
+    n: int
+    n_undefined: int = 0
+    by: Mapping[str, str] = field(default_factory=dict)
+    whole: float | None = None
 
 
 def cluster_sums(values: ArrayLike, clusters: Sequence[str]) -> tuple[Floats, Floats]:
@@ -83,7 +109,7 @@ def bootstrap(statistic: Statistic, columns: Sequence[Floats], how: Resampling) 
 
     for method, name in (("BCa", "bca"), ("percentile", "percentile")):
         low, high = resampled(method)
-        rounding = 1e-12 * max(1.0, abs(low), abs(high))
+        rounding = ROUNDING * max(1.0, abs(low), abs(high))
         if np.isfinite(low) and np.isfinite(high) and high - low > rounding:
             return Interval(low, high, f"{name} cluster bootstrap", None)
     return Interval(None, None, None, "every resample gives the same value")
@@ -131,20 +157,62 @@ def estimate(
     )  # fmt: skip
 
 
-def mean(metric: Metric, values: ArrayLike, clusters: Sequence[str], how: Resampling) -> Estimate:
-    """The mean over rows, its interval over clusters; a share that is exactly 0 or 1 gets an exact interval.
+def averaged(
+    metric: Metric, values: ArrayLike, clusters: Sequence[str], by: Mapping[str, str] | None = None
+) -> Measure:
+    """The mean over rows as a measure; a share is a proportion.
 
     Args:
         metric: its card.
         values: shape (rows,); NaN where a row has none.
         clusters: each row's cluster, shape (rows,).
-        how: draws, seed, level.
+        by: the part of the items that these rows are.
     """
     column = np.asarray(values, dtype=np.float64)
-    undefined = int(np.isnan(column).sum())
-    columns = cluster_sums(column, clusters)
-    defined = column[~np.isnan(column)]
-    interval = None
-    if metric.unit == "share" and how.draws and defined.size and (np.all(defined == 0) or np.all(defined == 1)):
-        interval = exact(len(columns[0]) * int(defined[0]), len(columns[0]), how.level)
-    return estimate(metric, ratio, columns, how, n=len(column) - undefined, n_undefined=undefined, interval=interval)
+    defined = ~np.isnan(column)
+    names = sorted({name for name, there in zip(clusters, defined, strict=True) if there})
+    return Measure(
+        metric=metric, statistic=ratio, clusters=names, columns=cluster_sums(column, clusters), n=int(defined.sum()),
+        n_undefined=int((~defined).sum()), by=by or {}, whole=1.0 if metric.unit == "share" else None,
+    )  # fmt: skip
+
+
+def estimated(measure: Measure, how: Resampling) -> Estimate:
+    """A measure's value and interval; a proportion of exactly 0 or 1 gets an exact interval over clusters."""
+    interval, n, whole = None, len(measure.clusters), measure.whole
+    if whole is not None and n and how.draws:
+        share = float(measure.statistic(*measure.columns, axis=-1)) / whole
+        if abs(share - round(share)) < ROUNDING and round(share) in (0, 1):
+            ends = exact(n * round(share), n, how.level)
+            assert ends.low is not None and ends.high is not None  # noqa: S101 - an exact interval has both ends
+            interval = Interval(ends.low * whole, ends.high * whole, ends.method, None)
+    return estimate(
+        measure.metric, measure.statistic, measure.columns, how, n=measure.n, n_undefined=measure.n_undefined,
+        interval=interval,
+    )  # fmt: skip
+
+
+def mean(metric: Metric, values: ArrayLike, clusters: Sequence[str], how: Resampling) -> Estimate:
+    """`estimated` of `averaged`."""
+    return estimated(averaged(metric, values, clusters), how)
+
+
+def estimates(measures: Sequence[Measure], how: Resampling) -> dict[str, Estimate]:
+    """Estimates over all items, by metric."""
+    return {m.metric.name: estimated(m, how) for m in measures if not m.by}
+
+
+def groups(measures: Sequence[Measure], how: Resampling) -> list[Group]:
+    """Estimates over the parts of the items, in the order in which the measures name them."""
+    parts: dict[tuple[tuple[str, str], ...], list[Measure]] = {}
+    for measure in measures:
+        if measure.by:
+            parts.setdefault(tuple(measure.by.items()), []).append(measure)
+    return [
+        Group(
+            by=dict(by),
+            n=max(m.n + m.n_undefined for m in part),
+            metrics={m.metric.name: estimated(m, how) for m in part},
+        )
+        for by, part in parts.items()
+    ]

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from evenhand.data import Dataset
 from evenhand.errors import InputError, UnsupportedError, nearest
-from evenhand.metrics.intervals import Resampling
+from evenhand.metrics.gap_pairs import Tally
+from evenhand.metrics.intervals import Measure, Resampling
 from evenhand.records import Metric, Outcome, Record
 from evenhand.requests import Answer, Request
 
@@ -34,7 +35,15 @@ class Card:
 
 
 class Task(Protocol):
-    """A benchmark: how it asks, and how it reads answers."""
+    """A benchmark: how it asks, and how it reads answers.
+
+    Some methods are not every benchmark's. One whose records need all answers at once, since a classifier is trained on
+    them, has `read_together(items, options, form, answers, *, seed) -> list[Record]`, which is called in place of
+    `read`; one that asks about all items at once has `ask_together(items, options, form, *, seed)`, which gives every
+    item's requests. One whose options decide in which forms it asks has `forms(options)`, in place of its card's. One
+    that scores predictions made elsewhere has `predicted(path, data, *, allow_missing)`, or, where the file says what
+    is true, `predictions(path, options) -> (data, records, notes)`.
+    """
 
     card: Card
     options: type[BaseModel]
@@ -51,20 +60,34 @@ class Task(Protocol):
     def read(self, item: Any, options: Any, form: str, answers: Sequence[Answer]) -> Record:
         """One item's answers, in the order asked, as one flat row."""
 
+    def measures(self, records: Sequence[Record], options: Any) -> Sequence[Measure | Tally]:
+        """Every metric, over all records and over their parts, as statistics: `summarise` and comparisons use them."""
+
+    def reading(self, record: Record, options: Any) -> tuple[str, float | str]:
+        """An item's name and what the model makes of it, as a number or a word: what a comparison lists."""
+
     def summarise(self, records: Sequence[Record], options: Any, how: Resampling) -> Outcome:
         """Estimates over the records."""
 
 
-def form_for(card: Card, supports: frozenset[type[Request]]) -> str:
+def form_for(
+    card: Card, supports: frozenset[type[Request]], forms: Mapping[str, tuple[type[Request], ...]] | None = None
+) -> str:
     """The best form in which this benchmark can ask a model that supports these requests.
+
+    Args:
+        card: the benchmark's.
+        supports: what the model answers.
+        forms: those that the benchmark's options leave; the card's if None.
 
     Raises:
         UnsupportedError: the model answers none of the forms.
     """
-    for form, needs in card.forms.items():
+    forms = card.forms if forms is None else forms
+    for form, needs in forms.items():
         if supports.issuperset(needs):
             return form
-    wanted = " or ".join("+".join(kind.__name__ for kind in needs) for needs in card.forms.values())
+    wanted = " or ".join("+".join(kind.__name__ for kind in needs) for needs in forms.values())
     have = ", ".join(sorted(kind.__name__ for kind in supports)) or "nothing"
     raise UnsupportedError(f"{card.name} asks for {wanted}, and this model answers {have}")
 

@@ -4,10 +4,10 @@ De-Arteaga et al. 2019 (arXiv 1901.09451), measured as by Yurochkin and Sun 2020
 what a swap of pronouns changes, of a classifier on a model's frozen vectors, or of predictions made elsewhere.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evenhand.data import Dataset, bios, bios_predictions, swap
 from evenhand.data.bios import Biography
@@ -15,8 +15,9 @@ from evenhand.data.bios_predictions import Prediction
 from evenhand.metrics.gap_pairs import Tally
 from evenhand.metrics.intervals import Measure, Resampling
 from evenhand.records import Outcome, Record
-from evenhand.requests import Answer, Embed, Request
-from evenhand.tasks import Card
+from evenhand.requests import Answer, Classify, Embed, Request
+from evenhand.tasks import Card, bios_finetune
+from evenhand.tasks.bios_finetune import EPOCHS, RATE
 from evenhand.tasks.bios_measures import measures
 from evenhand.tasks.bios_probe import Item, probe, roles
 from evenhand.tasks.bios_summary import METRICS, outcome, record
@@ -32,6 +33,13 @@ class Options(BaseModel):
         description="how the classifier is trained: baseline, balanced (class-gender weights), cda (swapped texts "
         "too), scrub (without gendered words and names), sensei (set invariance), or all of them, compared",
     )
+    classifier: Literal["probe", "finetune"] = Field(
+        default="probe",
+        description="what is trained: probe, a linear classifier on frozen vectors; finetune, the model itself "
+        "(any train but sensei; all leaves it out)",
+    )
+    epochs: Annotated[int, Field(ge=1)] = Field(default=EPOCHS, description="of finetune: passes over the train rows")
+    learning_rate: Annotated[float, Field(gt=0, lt=1)] = Field(default=RATE, description="of finetune: the highest")
     swap: str = Field(default="pronouns", description="what is swapped: pronouns, nouns, or a file of word pairs")
     pooling: Literal["mean", "cls"] = Field(default="mean", description="a text's vector: mean of tokens, or the first")
     c: Annotated[float, Field(gt=0)] = Field(default=0.1, description="inverse strength of the classifier's L2 penalty")
@@ -40,6 +48,17 @@ class Options(BaseModel):
     gender: str = Field(default="gender", description="its column with the gender: names, or 0 (male) and 1 (female)")
     split: str = Field(default="split", description="its column with train, dev or test; may be absent")
     id: str = Field(default="id", description="its column with an id; may be absent")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.classifier == "finetune" and self.train == "sensei":
+            raise ValueError("train=sensei is for classifier=probe alone: it is a method for frozen vectors")
+        return self
+
+    @property
+    def token(self) -> Literal["mean", "first"]:
+        """The pooling as requests say it."""
+        return "mean" if self.pooling == "mean" else "first"
 
 
 def items(data: Dataset[Biography], swapper: swap.Swapper, *, train: str) -> Dataset[Item]:
@@ -91,18 +110,37 @@ class Bios:
     def method(self, options: Options, form: str) -> str:
         """The classifier and its training, and what was swapped."""
         swapped = options.swap.replace("\\", "/").rpartition("/")[2]
+        if form == "classify":
+            how = f"epochs={options.epochs}, learning_rate={options.learning_rate:g}"
+            return f"finetune of the model, {options.pooling}-pooled, {how}, train={options.train}, swap={swapped}"
         own = f", c={options.c:g}" if options.c != Options.model_fields["c"].default else ""
         return f"logistic on {options.pooling}-pooled vectors, train={options.train}, swap={swapped}{own}"
 
     def ask(self, item: Item, options: Options, form: str, *, seed: int) -> tuple[Request, ...]:
         """Vectors of the versions that are read, see `evenhand.tasks.bios_probe.roles`."""
-        pooling: Literal["mean", "first"] = "mean" if options.pooling == "mean" else "first"
-        return tuple(Embed(item.texts()[role], pooling) for role in roles(item, options.train))
+        return tuple(Embed(item.texts()[role], options.token) for role in roles(item, options.train))
+
+    def forms(self, options: Options) -> Mapping[str, tuple[type[Request], ...]]:
+        """Vectors for the probe; probabilities where the model itself is trained."""
+        return {"classify": (Classify,)} if options.classifier == "finetune" else self.card.forms
+
+    def ask_together(
+        self, items: Sequence[Item], options: Options, form: str, *, seed: int
+    ) -> list[tuple[Request, ...]]:
+        """Where the model itself is trained, one request per training, all of them the first item's."""
+        if form != "classify":
+            return [self.ask(item, options, form, seed=seed) for item in items]
+        asked = bios_finetune.ask(
+            items, options.train, pooling=options.token, epochs=options.epochs, rate=options.learning_rate, seed=seed
+        )
+        return [tuple(asked.values()), *[()] * (len(items) - 1)]
 
     def read_together(
         self, items: Sequence[Item], options: Options, form: str, answers: Sequence[Sequence[Answer]], *, seed: int
     ) -> list[Record]:
-        """Trains the classifiers on the train rows' vectors; one record per test row and training."""
+        """Trains the classifiers on the train rows' vectors, or the model was; one record per test row and training."""
+        if form == "classify":
+            return bios_finetune.read(items, answers[0], options.train)
         return probe(items, answers, train=options.train, c=options.c, seed=seed)
 
     def predictions(self, path: str, options: Options) -> tuple[Dataset[Prediction], list[Record], list[str]]:

@@ -58,15 +58,11 @@ def probe(
         InputError: there are no train rows of two occupations, or no test rows.
         ModelError: a vector is not finite, or has another length than the first.
     """
-    parts: dict[str, list[Item]] = {"train": [], "test": []}
+    parts = split(items)
     vectors: dict[tuple[str, str], list[Answer]] = {}
     for item, found in zip(items, answers, strict=True):
-        parts[item.row.split].append(item)
         for role, answer in zip(roles(item, train), found, strict=True):
             vectors.setdefault((item.row.split, role), []).append(answer)
-    for part, rows in parts.items():
-        if not rows:
-            raise InputError(f"there are no {part} rows: the classifier needs both, train and test")
     features = {key: _matrix(found, parts[key[0]]) for key, found in vectors.items()}
     names = sorted({item.row.label for item in items})
     number = {name: i for i, name in enumerate(names)}
@@ -76,7 +72,7 @@ def probe(
     for training in TRAININGS if train == "all" else (train,):
         fitted = _fitted(training, features, labels, groups, c, seed)
         first, second = ("scrubbed", "scrubbed twin") if training == "scrub" else ("text", "twin")
-        records += _records(
+        records += rows(
             training,
             parts["test"],
             names,
@@ -85,6 +81,15 @@ def probe(
             converged=fitted.converged,
         )
     return records
+
+
+def split(items: Sequence[Item]) -> dict[str, list[Item]]:
+    """Train and test items; InputError where there are none."""
+    parts = {part: [item for item in items if item.row.split == part] for part in ("train", "test")}
+    for part, found in parts.items():
+        if not found:
+            raise InputError(f"there are no {part} rows: the classifier needs both, train and test")
+    return parts
 
 
 def _matrix(answers: Sequence[Answer], items: Sequence[Item]) -> Features:
@@ -116,9 +121,10 @@ def _fitted(
     return classifiers.logistic(own, labels, c=c, seed=seed)
 
 
-def _records(
+def rows(
     training: str, items: Sequence[Item], names: Sequence[str], own: Floats, twin: Floats, *, converged: bool
 ) -> list[Record]:
+    """Records of the test items: `own` and `twin` are probabilities of the classes `names`, of texts and twins."""
     guess, twin_guess = own.argmax(axis=1), twin.argmax(axis=1)
     number = {name: i for i, name in enumerate(names)}
     found = []

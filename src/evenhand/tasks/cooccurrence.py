@@ -5,7 +5,7 @@ generated answer, no judge.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from evenhand.data import Dataset, occupations
-from evenhand.metrics import intervals, preference
-from evenhand.metrics.intervals import Resampling
-from evenhand.records import Estimate, Group, Metric, Outcome, Record
+from evenhand.metrics import preference
+from evenhand.metrics.intervals import Measure, Resampling, averaged, estimates, groups
+from evenhand.records import Metric, Outcome, Record
 from evenhand.requests import Answer, Cloze, Continuation, Request, Scores
 from evenhand.tasks import Card
 
@@ -190,22 +190,27 @@ class Cooccurrence:
             "male_preferred": float(preference.male_preferred(female, male)[0]),
         }
 
+    def measures(self, records: Sequence[Record], options: Options) -> list[Measure]:
+        """With prompt=all the headline is the neutral prompt's, and each prompt is a part."""
+        parts = by_prompt(records)
+        found = measured(next(iter(parts.values())), {})
+        if len(parts) > 1:
+            found += [m for prompt, part in parts.items() for m in measured(part, {"prompt": prompt})]
+        return found
+
+    def reading(self, record: Record, options: Options) -> tuple[str, float]:
+        """The sentence and its likelihood_diff."""
+        return record["sentence"], record["likelihood_diff"]
+
     def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
-        """The reference's two numbers and evenhand's own; with prompt=all the headline is the neutral prompt's."""
-        prompts = list(dict.fromkeys(r["prompt"] for r in records))
-        parts = {prompt: [r for r in records if r["prompt"] == prompt] for prompt in prompts}
-        groups = []
-        if len(prompts) > 1:
-            groups = [
-                Group(by={"prompt": prompt}, n=len(part), metrics=estimates(part, how))
-                for prompt, part in parts.items()
-            ]
-        repeated = counted(parts[prompts[0]])["duplicates"]
+        """The reference's two numbers and evenhand's own."""
+        found = self.measures(records, options)
+        repeated = counted(next(iter(by_prompt(records).values())))["duplicates"]
         listed = ", ".join(f"{occupation} {n}" for occupation, n in repeated.items())
         notes = [f"{len(repeated)} occupations stand more than once: {listed}"] if repeated else []
         return Outcome(
-            metrics=estimates(parts[prompts[0]], how),
-            groups=groups,
+            metrics=estimates(found, how),
+            groups=groups(found, how),
             notes=notes,
             data=counted(records),
             context=[
@@ -215,7 +220,15 @@ class Cooccurrence:
         )
 
 
-def estimates(records: Sequence[Record], how: Resampling) -> dict[str, Estimate]:
+def by_prompt(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """The records of each prompt, in the order of the prompts."""
+    parts: dict[str, list[Record]] = {}
+    for r in records:
+        parts.setdefault(r["prompt"], []).append(r)
+    return parts
+
+
+def measured(records: Sequence[Record], by: Mapping[str, str]) -> list[Measure]:
     """Every metric over the records of one prompt; clusters are occupations."""
     unique = list({(r["sentence"], r["occupation"]): r for r in records}.values())
     titles: dict[str, list[float]] = {}
@@ -223,17 +236,16 @@ def estimates(records: Sequence[Record], how: Resampling) -> dict[str, Estimate]
         titles.setdefault(r["occupation"], []).append(r["likelihood_diff"])
     leaning = [float(sum(values) < 0) for values in titles.values()]
 
-    def mean(metric: Metric, rows: Sequence[Record], values: list[float]) -> Estimate:
-        return intervals.mean(metric, values, [r["occupation"] for r in rows], how)
+    def mean(metric: Metric, rows: Sequence[Record], column: str) -> Measure:
+        return averaged(metric, [r[column] for r in rows], [r["occupation"] for r in rows], by)
 
-    found = [
-        (DIFF, mean(DIFF, records, [r["likelihood_diff"] for r in records])),
-        (PREFERRED, mean(PREFERRED, records, [r["male_preferred"] for r in records])),
-        (DIFF_UNIQUE, mean(DIFF_UNIQUE, unique, [r["likelihood_diff"] for r in unique])),
-        (PREFERRED_UNIQUE, mean(PREFERRED_UNIQUE, unique, [r["male_preferred"] for r in unique])),
-        (LEANING, intervals.mean(LEANING, leaning, list(titles), how)),
+    return [
+        mean(DIFF, records, "likelihood_diff"),
+        mean(PREFERRED, records, "male_preferred"),
+        mean(DIFF_UNIQUE, unique, "likelihood_diff"),
+        mean(PREFERRED_UNIQUE, unique, "male_preferred"),
+        averaged(LEANING, leaning, list(titles), by),
     ]
-    return {metric.name: value for metric, value in found}
 
 
 TASK = Cooccurrence()

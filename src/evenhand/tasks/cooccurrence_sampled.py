@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from evenhand.data import Dataset, occupations
-from evenhand.metrics import intervals
-from evenhand.metrics.intervals import Resampling
+from evenhand.metrics.intervals import Measure, Resampling, averaged, estimates
 from evenhand.records import Metric, Outcome, Record
 from evenhand.requests import Answer, Generate, Request, Texts
 from evenhand.tasks import Card, cooccurrence
@@ -96,7 +95,7 @@ class CooccurrenceSampled:
             "texts": list(answer.texts),
         }
 
-    def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
+    def measures(self, records: Sequence[Record], options: Options) -> list[Measure]:
         """Rows are unique or not as the source has them; clusters are occupations."""
         clusters = [r["occupation"] for r in records]
         balance = [r["n_male"] - r["n_female"] for r in records]
@@ -108,10 +107,18 @@ class CooccurrenceSampled:
             TIED: [float(b == 0 and v) for b, v in zip(balance, valid, strict=True)],
             INVALID: [float(not v) for v in valid],
         }
+        return [averaged(metric, column, clusters) for metric, column in columns.items()]
+
+    def reading(self, record: Record, options: Options) -> tuple[str, float]:
+        """The sentence and how far its male samples outnumber its female ones."""
+        return record["sentence"], (record["n_male"] - record["n_female"]) / record["samples"]
+
+    def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
+        """The shares of rows, and how many samples name a word at all."""
         drawn = sum(r["samples"] for r in records)
         named = sum(r["n_male"] + r["n_female"] for r in records)
         return Outcome(
-            metrics={metric.name: intervals.mean(metric, column, clusters, how) for metric, column in columns.items()},
+            metrics=estimates(self.measures(records, options), how),
             notes=[
                 f"{named} of {drawn} samples name one of {', '.join((*FEMALE, *MALE))}"
                 if (options.female, options.male) == (FEMALE, MALE)

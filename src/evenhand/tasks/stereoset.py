@@ -7,17 +7,17 @@ predictions in the authors' format.
 import math
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evenhand.data import Dataset, stereoset, stereoset_predictions
 from evenhand.data.stereoset import FORMATS, Example
 from evenhand.metrics import icat
-from evenhand.metrics.intervals import Resampling, estimate
-from evenhand.records import Estimate, Group, Metric, Outcome, Record
+from evenhand.metrics.intervals import Measure, Resampling, estimates, groups
+from evenhand.records import Metric, Outcome, Record
 from evenhand.requests import Answer, Cloze, NextSentence, Request, Scores, Sentence
 from evenhand.tasks import Card
 
@@ -55,6 +55,7 @@ STATISTICS = {
     TIES: icat.ties,
 }
 IN_GROUPS = (LMS, SS, ICAT)
+PROPORTIONS = (LMS, SS, LMS_BOTH, LMS_MICRO, SS_MICRO)
 SCORE_COLUMNS = ("score_stereotype", "score_anti_stereotype", "score_unrelated")
 ID_COLUMNS = ("id_stereotype", "id_anti_stereotype", "id_unrelated")
 
@@ -119,7 +120,9 @@ class StereoSet:
 
     def ask(self, item: Example, options: Options, form: str, *, seed: int) -> tuple[Request, ...]:
         """One or more requests per example; `read` knows which by the form, the method and the example."""
-        start: Literal["always", "tokenizer"] = "tokenizer" if options.method == "reference" else "always"
+        start: Literal["always", "tokenizer"] = "always"
+        if form == "likelihood" and options.method == "reference":
+            start = "tokenizer"  # other models have no start token to leave out
         if item.format == "intersentence":
             if form == "cloze+next-sentence":
                 return tuple(NextSentence(first=item.context, second=s.text) for s in item.sentences)
@@ -138,9 +141,10 @@ class StereoSet:
         """The fills' places; where the sentence is not the context filled in, the authors' word's place."""
         if found := spans(item.context, sentence):
             return found
-        at = max(i for i, token in enumerate(item.context.split(" ")) if "BLANK" in token)
         words = sentence.split(" ")
-        word = words[min(at, len(words) - 1)]
+        at = max(i for i, token in enumerate(item.context.split(" ")) if "BLANK" in token)
+        at = min(at, len(words) - 1)
+        word = words[at]
         start = len(" ".join(words[:at])) + bool(at)
         kept = word.strip(string.punctuation) or word
         start += word.index(kept)
@@ -169,18 +173,26 @@ class StereoSet:
         notes = [f"{form}: {scored} of {total} examples are scored" for form, (scored, total) in found.coverage.items()]
         return records, notes
 
-    def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
+    def measures(self, records: Sequence[Record], options: Options) -> list[Measure]:
         """Overall (both formats pooled under a term), and by format, bias type and target term."""
-        groups = []
+        found = measured(records, tuple(STATISTICS), {})
         for keys in (("format",), ("format", "bias_type"), ("bias_type",), ("target",)):
             parts: dict[tuple[str, ...], list[Record]] = {}
             for row in records:
                 parts.setdefault(tuple(row[key] for key in keys), []).append(row)
-            groups += [
-                Group(by=dict(zip(keys, part, strict=True)), n=len(rows), metrics=estimates(rows, IN_GROUPS, how))
-                for part, rows in sorted(parts.items())
-            ]
-        metrics = estimates(records, STATISTICS, how)
+            for part, rows in sorted(parts.items()):
+                found += measured(rows, IN_GROUPS, dict(zip(keys, part, strict=True)))
+        return found
+
+    def reading(self, record: Record, options: Options) -> tuple[str, str]:
+        """The example, and which of its sentences scores highest; a tie goes to the less stereotypical one."""
+        name = f"{record['item']} ({record['target']}, {record['bias_type']}, {record['format']})"
+        order = {"unrelated": SCORE_COLUMNS[2], "anti-stereotype": SCORE_COLUMNS[1], "stereotype": SCORE_COLUMNS[0]}
+        return name, max(order, key=lambda label: float(record[order[label]]))
+
+    def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
+        """The estimates, the ties, and predictions.json for the authors' own scorer."""
+        found = self.measures(records, options)
         tied = [r["item"] for r in records if len({r[column] for column in SCORE_COLUMNS}) < len(SCORE_COLUMNS)]
         notes = [f"ties: {len(tied)} examples have two equal scores, the first is {tied[0]}"] if tied else []
         predictions = {
@@ -193,8 +205,8 @@ class StereoSet:
             for form in FORMATS
         }
         return Outcome(
-            metrics=metrics,
-            groups=groups,
+            metrics=estimates(found, how),
+            groups=groups(found, how),
             notes=notes,
             data={"n_terms": len({r["target"] for r in records})},
             files={"predictions.json": {form: rows for form, rows in predictions.items() if rows}},
@@ -218,10 +230,18 @@ def record(item: Example, scores: Sequence[float]) -> Record:
     }
 
 
-def estimates(records: Sequence[Record], metrics: Any, how: Resampling) -> dict[str, Estimate]:
+def measured(records: Sequence[Record], metrics: Sequence[Metric], by: Mapping[str, str]) -> list[Measure]:
     """The metrics over these records; clusters are target terms."""
-    columns = icat.columns([[r[c] for c in SCORE_COLUMNS] for r in records], [r["target"] for r in records])
-    return {metric.name: estimate(metric, STATISTICS[metric], columns, how, n=len(records)) for metric in metrics}
+    targets = [r["target"] for r in records]
+    columns = icat.columns([[r[c] for c in SCORE_COLUMNS] for r in records], targets)
+    clusters = sorted(set(targets))
+    return [
+        Measure(
+            metric=metric, statistic=STATISTICS[metric], clusters=clusters, columns=columns, n=len(records), by=by,
+            whole=100.0 if metric in PROPORTIONS and len(clusters) > 1 else None,
+        )
+        for metric in metrics
+    ]  # fmt: skip
 
 
 CARD = Card(
