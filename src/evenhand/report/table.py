@@ -59,12 +59,13 @@ def group_table(groups: list[dict[str, Any]]) -> RenderableType:
     """The first groups, a row each; all of them are in results.json."""
     metrics = list(groups[0]["metrics"])[:4]
     table = Table("group", "n", *metrics, box=None, padding=(0, 1), pad_edge=False)
-    for group in groups[:MOST_GROUPS]:
+    shown = [group for group in groups[:MOST_GROUPS] if any(m in group["metrics"] for m in metrics)]
+    for group in shown:
         name = printable(", ".join(f"{k} {v}" for k, v in group["by"].items()))
         cells = [
             f"{number(e['value'], e['unit'])} {interval(e)}" if (e := group["metrics"].get(m)) else "-" for m in metrics
         ]
         table.add_row(escape(name), str(group["n"]), *map(escape, cells))
-    if len(groups) > MOST_GROUPS:
-        table.caption = f"{len(groups) - MOST_GROUPS} more groups in results.json"
+    if len(groups) > len(shown):
+        table.caption = f"{len(groups) - len(shown)} more groups in results.json"
     return table
