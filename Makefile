@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint types check bench test-lowest clean
+.PHONY: install browser demo test lint types check bench test-lowest clean
 
 install: $(STAMP)
 
@@ -13,6 +13,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+
+# The report's tests drive a real browser. Anywhere but on Debian or Ubuntu as root: install chromium by other means.
+browser:
+	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+	else echo "no chromium: the report's browser tests are skipped; install it (sudo apt-get install chromium)" >&2; fi
 
 demo: install
 	$(BIN)/evenhand run demo --out runs/demo
@@ -24,7 +30,7 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-test: lint types
+test: lint types browser
 	$(BIN)/python -m pytest
 
 bench: install

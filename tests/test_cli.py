@@ -276,7 +276,6 @@ def test_commands_that_will_not_do(here, nowhere, args, words):
     refused(done, words)
 
 
-@pytest.mark.xfail(reason="hf_hub_download tries again for 23 s and says so in a dozen lines", strict=True)
 @pytest.mark.parametrize("args", [["fetch", "cooccurrence"], ["run", "MODEL", "--data", "cooccurrence=hub"]])
 def test_data_that_cannot_be_fetched(cli, model, nowhere, args):
     try:

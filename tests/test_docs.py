@@ -57,8 +57,11 @@ def checked(words):
         return None if name in ("--version", "--help", "-h", "--debug") else f"no option {name}"
     if name not in COMMANDS:
         return f"no command {name}"
-    options = {option for parameter in COMMANDS[name].params for option in parameter.opts} | {"--help", "-h", "--debug"}
-    for word, value in zip(rest, [*rest[1:], ""], strict=True):
+    command = COMMANDS[name]
+    if rest and rest[0] in getattr(command, "commands", ()):
+        command = command.commands[rest.pop(0)]
+    options = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h", "--debug"}
+    for word, value in zip(rest, [*rest, ""][1:], strict=True):
         if word.startswith("-") and word.split("=")[0] not in options:
             return f"evenhand {name} has no option {word}"
         asked = value.split(",") if word == "--tasks" else []
@@ -100,7 +103,11 @@ def headed(text):
 
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_every_task_and_its_metrics_are_in_the_documents(name):
-    parts = headed((ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"))
+    parts = {
+        title: part
+        for path in (ROOT / "docs").glob("*.md")
+        for title, part in headed(path.read_text(encoding="utf-8")).items()
+    }
     assert name in parts or any(name in ticked(title) or name in re.split(r"[, ]+", title) for title in parts)
     named = {word for part in parts.values() for word in ticked(part)}
     missing = [metric.name for metric in TASKS[name].card.metrics if metric.name not in named]

@@ -145,6 +145,21 @@ def test_a_report_computes_nothing(name):
     assert not [m for m in found if re.match(r"evenhand\.(metrics|models)", m)]
 
 
+@pytest.mark.parametrize("name", ["compare.py", "gate.py"])
+def test_what_reads_runs_prints_nothing_and_loads_no_model(name):
+    found = imports(name)
+    assert not roots(found) & {*HEAVY, "rich", "typer", "sys"}
+    assert not [m for m in found if re.match(r"evenhand\.(models|report|run)", m)]
+    assert "print" not in calls(name)
+
+
+@pytest.mark.parametrize("name", room("selfcheck"))
+def test_what_is_expected_is_worked_out_apart_from_the_metrics(name):
+    found = imports(name)
+    assert not roots(found) & {*HEAVY, "numpy", "scipy"}
+    assert not [m for m in found if m.startswith(("evenhand.metrics", "evenhand.report"))]
+
+
 def test_the_rules_see_what_they_forbid():
     source = "import a\nif TYPE_CHECKING:\n    import b\nclass C:\n    import c\ndef f():\n    import d\n"
     found = [alias.name for node in at_import(ast.parse(source).body) for alias in node.names]

@@ -72,7 +72,10 @@ def test_results_json_is_the_contract(measure):
     assert set(results["model"]) == {"ref", "kind", "revision", "fingerprint", "dtype", "start"}
     assert (results["model"]["ref"], results["model"]["kind"]) == ("scripted:toy", "scripted")
     (task,) = results["tasks"].values()
-    assert set(task) == {"version", "method", "form", "data", "metrics", "groups", "notes", "context"}
+    keys = {"version", "method", "form", "options", "data", "metrics", "groups", "notes", "context"}
+    assert set(task) == keys
+    assert task["options"]["female"] == ["female", "woman"]
+    assert set(task["options"]) == {"prompt", "template", "female", "male"}
     assert set(task["data"]) == {"source", "sha256", "n", "n_unique", "duplicates"}
     assert (task["data"]["source"], task["data"]["n"], task["data"]["n_unique"]) == ("jobs.csv", 40, 27)
     for estimate in task["metrics"].values():
@@ -217,7 +220,7 @@ def test_a_limited_run_goes_on_to_the_whole(measure):
 @pytest.mark.parametrize("stop", [0, 10, 20])
 def test_killed_half_way_and_started_again(tmp_path, measure, model, rows, stalling, cli, stop):
     log = tmp_path / "asked"
-    command = ("run", model, "--data", f"cooccurrence={rows}", "--out", "killed", "--bootstrap", "99")
+    command = ("run", model, "--data", f"cooccurrence={rows}", "--out", "killed", "--bootstrap", "99", "--no-report")
     process = stalling(*command, stop=stop, log=log)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from evenhand.data import occupations, stereoset_sources
+from evenhand.data import bios, occupations, stereoset_sources
 from evenhand.data.fetch import hub_file
 from evenhand.errors import InputError, nearest
 from evenhand.models import LoadOptions
 from evenhand.models.packaged import PACKAGED, packaged
 
 SOURCES: dict[str, Callable[..., Path]] = {
+    "bios": bios.fetch,
     "cooccurrence": partial(hub_file, occupations.HUB, occupations.HUB_FILE),
     "stereoset": partial(stereoset_sources.fetch, "dev"),
     "stereoset-test": partial(stereoset_sources.fetch, "test"),

@@ -7,6 +7,9 @@ token, since benchmarks combine them differently.
 
 import hashlib
 import json
+import sys
+from array import array
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Literal
 
@@ -25,6 +28,7 @@ class Cloze:
 
     By the rule `word`, the text is encoded with the fill in its place, and a fill of several pieces is read within the
     word, left to right (Kauf and Ivanova 2023): each piece is predicted with itself and the pieces to its right masked.
+    By the rule `first-piece`, one mask stands for the whole fill, and only the fill's first piece is read there.
     By the rule `alone`, the fill is encoded alone, as it stands inside a text, and piece by piece the text is encoded
     anew with what comes before the piece and one mask at the span, and wherever else the span's text occurs; the first
     mask is read. `alone-bare` leaves out the space in front of the fill.
@@ -33,7 +37,12 @@ class Cloze:
     text: str
     span: tuple[int, int]
     fills: tuple[str, ...]
-    rule: Literal["word", "alone", "alone-bare"] = "word"
+    rule: Literal["word", "first-piece", "alone", "alone-bare"] = "word"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskCloze(Cloze):
+    """A cloze for models with a mask token: one that says its fills behind a sentinel (T5) is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +79,35 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """The text as one vector."""
+    """The text as one vector: the mean over its tokens' last hidden states, or the first token's alone."""
 
     text: str
+    pooling: Literal["mean", "first"] = "mean"
 
 
-Request = Continuation | Cloze | Sentence | NextSentence | Generate | Embed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classify:
+    """Probabilities of every class for every query, by the model itself after training on texts with labels.
+
+    The answer is one vector, query after query. Labels are 0 to the number of classes less one. `weights` is what each
+    text weighs, mean 1; all the same if empty. `batch` texts make a step; the rate rises over the first tenth of the
+    steps and falls to 0. The model that answers other requests stays as it is.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[int, ...]
+    queries: tuple[str, ...]
+    weights: tuple[float, ...] = ()
+    pooling: Literal["mean", "first"] = "mean"
+    epochs: int = 1
+    learning_rate: float = 1e-4
+    batch: int = 16
+    seed: int = 0
+
+
+Request = Continuation | Cloze | Sentence | NextSentence | Generate | Embed | Classify
 REQUEST_TYPES: tuple[type[Request], ...] = (Continuation, Cloze, Sentence, NextSentence, Generate, Embed)
+"""What can be written down for a model; what it says after training cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +132,14 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One vector."""
+    """One vector, kept as packed float32: a set of texts may have hundreds of thousands."""
 
-    values: tuple[float, ...]
+    values: Sequence[float]
     kind: Literal["vector"] = "vector"
+
+    def __post_init__(self) -> None:
+        """Packs the values; anything with the buffer of a float32 array is copied as it is."""
+        object.__setattr__(self, "values", array("f", self.values))
 
 
 Answer = Scores | Texts | Vector
@@ -116,18 +151,26 @@ def key(request: Request) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def dump(answer: Answer) -> str:
-    """An answer as JSON; floats keep every digit."""
+def dump(answer: Answer) -> str | bytes:
+    """An answer as JSON in which floats keep every digit; a vector as its little-endian float32 bytes."""
+    if isinstance(answer, Vector):
+        return _little(array("f", answer.values)).tobytes()
     return json.dumps([answer.kind, astuple(answer)[0]], separators=(",", ":"))
 
 
-def parse(text: str) -> Answer:
+def _little(values: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def parse(text: str | bytes) -> Answer:
     """The inverse of `dump`."""
+    if isinstance(text, bytes):
+        return Vector(_little(array("f", text)))
     kind, value = json.loads(text)
     match kind:
         case "scores":
             return Scores(tuple(tuple(tokens) for tokens in value))
-        case "texts":
-            return Texts(tuple(value))
         case _:
-            return Vector(tuple(value))
+            return Texts(tuple(value))

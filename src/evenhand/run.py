@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from evenhand.data import Dataset
     from evenhand.folder import RunFolder
     from evenhand.models import Model
-    from evenhand.records import Outcome, Record
+    from evenhand.records import Record
     from evenhand.requests import Answer
-    from evenhand.tasks import Card, Task
+    from evenhand.tasks import Task
 
 
 class Progress(Protocol):
@@ -96,6 +96,7 @@ def run(
     *,
     out: str | Path | None = None,
     data: Mapping[str, str | Path] | None = None,
+    pack: str | Path | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -107,6 +108,7 @@ def run(
         tasks: names of benchmarks, see `evenhand tasks`; the default of `evenhand run` if None.
         out: the run folder; `runs/` and the model's name if None. A folder with answers goes on from there.
         data: task name to a file of your own, in place of the task's data.
+        pack: a pack's name or folder, for the task that takes one.
         options: task name to its options.
         progress: told how far the run is.
         **settings: the other fields of `evenhand.spec.RunSpec`: limit, device, dtype, batch_tokens, seed, bootstrap,
@@ -125,6 +127,7 @@ def run(
         **({} if names is None else {"tasks": list(names)}),
         "out": Path(out) if out is not None else Path("runs") / slug(model),
         "data": {name: str(path) for name, path in (data or {}).items()},
+        "pack": str(pack) if pack is not None else None,
         "options": {name: dict(value) for name, value in (options or {}).items()},
         **settings,
     }
@@ -186,10 +189,14 @@ def _prepare(spec: RunSpec) -> list[_Job]:
         for name in given:
             if name not in wanted:
                 raise InputError(f"{what} {name}: that task is not part of this run; {nearest(name, wanted)}")
+    packed = [name for name, task in wanted.items() if getattr(task, "takes_pack", False)]
+    if spec.pack is not None and not packed:
+        raise InputError(f"--pack {spec.pack}: no task of this run takes a pack")
     jobs = []
     for name, task in wanted.items():
         options = checked(task.options, spec.options.get(name, {}), where=f"--option {name}.")
-        data = task.load(options, spec.data.get(name), offline=spec.offline)
+        source = spec.data.get(name, spec.pack if name in packed else None)
+        data = task.load(options, source, offline=spec.offline)
         jobs.append(_Job(task, options, data, ""))
     return jobs
 
@@ -197,18 +204,23 @@ def _prepare(spec: RunSpec) -> list[_Job]:
 def _formed(job: _Job, model: "Model") -> _Job:
     from evenhand.tasks import form_for
 
-    return _Job(job.task, job.options, job.data, form_for(job.task.card, model.supports))
+    own = getattr(job.task, "forms", None)
+    return _Job(job.task, job.options, job.data, form_for(job.task.card, model.supports, own and own(job.options)))
 
 
 def _measure(
     job: _Job, spec: RunSpec, model: "Model", fingerprint: str, folder: "RunFolder", progress: Progress
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """One task's entry in results.json, and how many requests it took."""
+    from evenhand.folder import entry
     from evenhand.metrics.intervals import Resampling
 
     task, card = job.task, job.task.card
     items = job.data.rows[: spec.limit]
-    asked = [task.ask(item, job.options, job.form, seed=spec.seed) for item in items]
+    if whole := getattr(task, "ask_together", None):
+        asked = whole(items, job.options, job.form, seed=spec.seed)
+    else:
+        asked = [task.ask(item, job.options, job.form, seed=spec.seed) for item in items]
     unique = list(dict.fromkeys(request for requests in asked for request in requests))
     owner = {request: item for item, requests in reversed(list(zip(items, asked, strict=True))) for request in requests}
     answers = folder.answers(unique, fingerprint)
@@ -221,10 +233,11 @@ def _measure(
         answers.update(batch)
         progress.advance(len(batch))
     progress.end()
-    records = [
-        task.read(item, job.options, job.form, [answers[request] for request in requests])
-        for item, requests in zip(items, asked, strict=True)
-    ]
+    given = [[answers[request] for request in requests] for requests in asked]
+    if together := getattr(task, "read_together", None):
+        records = together(items, job.options, job.form, given, seed=spec.seed)
+    else:
+        records = [task.read(item, job.options, job.form, own) for item, own in zip(items, given, strict=True)]
     folder.write_records(card.name, records)
     outcome = task.summarise(records, job.options, Resampling(spec.bootstrap, spec.seed))
     for name, content in outcome.files.items():
@@ -232,32 +245,7 @@ def _measure(
     limited = spec.limit is not None and spec.limit < len(job.data.rows)
     notes = [f"limited to the first {spec.limit} of {len(job.data.rows)} items"] if limited else []
     method = task.method(job.options, job.form)
-    return entry(card, method, job.form, job.data, records, outcome, notes), counts
-
-
-def entry(
-    card: "Card",
-    method: str,
-    form: str,
-    data: "Dataset[Any]",
-    records: "Sequence[Record]",
-    outcome: "Outcome",
-    notes: list[str],
-) -> dict[str, Any]:
-    """A task's entry in results.json."""
-    return {
-        "version": card.version,
-        "method": method,
-        "form": form,
-        "data": {"source": data.source, "sha256": data.sha256, "n": len(records), **outcome.data},
-        "metrics": {name: estimate.to_dict() for name, estimate in outcome.metrics.items()},
-        "groups": [
-            {"by": g.by, "n": g.n, "metrics": {name: e.to_dict() for name, e in g.metrics.items()}}
-            for g in outcome.groups
-        ],
-        "notes": [*notes, *data.notes, *outcome.notes],
-        "context": outcome.context,
-    }
+    return entry(card, method, job.form, job.data, records, outcome, notes, job.options), counts
 
 
 def _sound(answer: "Answer", item: str, task: str) -> None:

@@ -19,6 +19,7 @@ class RunSpec(BaseModel):
     tasks: Annotated[tuple[str, ...], Field(min_length=1)] = ("cooccurrence",)
     out: Path
     data: dict[str, str] = {}
+    pack: str | None = None
     options: dict[str, dict[str, Any]] = {}
     limit: Annotated[int, Field(ge=1)] | None = None
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"

@@ -6,7 +6,7 @@ from evenhand.errors import ModelError
 from evenhand.models import Batch, LoadOptions, plan
 from evenhand.models.checkpoint import Checkpoint
 from evenhand.models.hub import expect, locate
-from evenhand.requests import Continuation, Embed, Generate, Request, Sentence, Texts
+from evenhand.requests import Classify, Continuation, Embed, Generate, Request, Sentence, Texts
 
 ROW_TOKENS = 256
 
@@ -16,11 +16,11 @@ class Causal(Checkpoint):
 
     kind = "causal"
     reading = "causal"
-    supports = frozenset({Continuation, Sentence, Generate, Embed})
+    supports = frozenset({Continuation, Sentence, Generate, Embed, Classify})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """Likelihoods first, in planned batches; then vectors; then samples, prompt by prompt."""
-        scored = [request for request in requests if not isinstance(request, Generate | Embed)]
+        """Likelihoods first, in planned batches; then vectors; then samples, prompt by prompt; then training."""
+        scored = [request for request in requests if not isinstance(request, Generate | Embed | Classify)]
         if any(request not in answered for request in scored):
             paths = self._paths(scored)
             window = self.forward.window
@@ -33,6 +33,7 @@ class Causal(Checkpoint):
         for request in requests:
             if isinstance(request, Generate) and request not in answered:
                 yield [(request, self._sample(request))]
+        yield from self.classify(requests, answered)
 
     def _paths(self, requests: Sequence[Request]) -> list[plan.Path]:
         continued = [(i, r) for i, r in enumerate(requests) if isinstance(r, Continuation)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from evenhand.errors import InputError
 from evenhand.models import Batch, Identity, LoadOptions, Work, hub, plan
 from evenhand.models.encode import Encoder
-from evenhand.requests import Embed, Request, Scores, Vector
+from evenhand.requests import Classify, Embed, Request, Scores, Vector
 
 if TYPE_CHECKING:
     from evenhand.models.forward import Forward, Reading
@@ -140,6 +140,14 @@ class Checkpoint:
                     vectors = self.forward.vectors(rows, first=pooling == "first")
                     found = {own[j]: Vector(vector.tolist()) for j, vector in zip(group, vectors, strict=True)}
                     yield [(wanted[i], found[i]) for i in todo]
+
+    def classify(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+        """What a copy of the model's body says after training, one request after the other."""
+        for request in requests:
+            if isinstance(request, Classify) and request not in answered:
+                from evenhand.models.finetune import probabilities
+
+                yield [(request, Vector(probabilities(self, request)))]
 
 
 def _scores(values: dict[plan.Slot, float]) -> Scores:

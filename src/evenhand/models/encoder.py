@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from evenhand.models import Batch, LoadOptions, hub
 from evenhand.models.checkpoint import Checkpoint
-from evenhand.requests import Embed, Request
+from evenhand.requests import Classify, Embed, Request
 
 
 class TextEncoder(Checkpoint):
@@ -12,11 +12,12 @@ class TextEncoder(Checkpoint):
 
     kind = "encoder"
     reading = "vectors"
-    supports = frozenset({Embed})
+    supports = frozenset({Embed, Classify})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """Batches by length."""
+        """Batches by length; then what training says."""
         yield from self.embed(requests, answered)
+        yield from self.classify(requests, answered)
 
 
 def load(ref: str, options: LoadOptions) -> TextEncoder:

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from evenhand.errors import InputError
 from evenhand.models import Batch, LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
-from evenhand.requests import Cloze, Embed, MaskCloze, NextSentence, Request, Scores, Sentence
+from evenhand.requests import Classify, Cloze, Embed, MaskCloze, NextSentence, Request, Scores, Sentence
 
 
 class Masked(Checkpoint):
@@ -17,17 +17,18 @@ class Masked(Checkpoint):
     def __init__(self, found: hub.Located, options: LoadOptions) -> None:
         super().__init__(found, options)
         head = {NextSentence} if hub.has_next_sentence_head(found, options) else set()
-        self.supports = frozenset({Cloze, MaskCloze, Sentence, Embed, *head})
+        self.supports = frozenset({Cloze, MaskCloze, Sentence, Embed, Classify, *head})
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
         """All that is read of one masked input comes from one pass; next sentences are read from their own head."""
-        read = [request for request in requests if not isinstance(request, NextSentence | Embed)]
+        read = [request for request in requests if not isinstance(request, NextSentence | Embed | Classify)]
         if any(request not in answered for request in read):
             yield from self.run(read, plan.inputs(self._probes(read)), answered)
         pairs = [request for request in requests if isinstance(request, NextSentence)]
         if any(request not in answered for request in pairs):
             yield from self._next_sentences(pairs, answered)
         yield from self.embed(requests, answered)
+        yield from self.classify(requests, answered)
 
     def _probes(self, requests: Sequence[Request]) -> Iterator[plan.Probe]:
         if self.encoder.mask is None:

@@ -23,6 +23,7 @@ from evenhand.models import Batch, Identity, LoadOptions, Work
 from evenhand.requests import (
     REQUEST_TYPES,
     Answer,
+    Classify,
     Cloze,
     Continuation,
     Embed,
@@ -92,6 +93,8 @@ class Scripted:
                 return Texts(tuple(islice(cycle(self._listed("Generate", prompt, of=str)), samples)))
             case Embed(text):
                 return Vector(tuple(self._listed("Embed", text, of=(int, float))))
+            case Classify():
+                raise ModelError(f"{self._ref} is written down: it cannot be trained")
 
     def _written(self, *path: str) -> Any:
         value: Any = self._script
