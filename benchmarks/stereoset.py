@@ -16,7 +16,7 @@ from typing import Any
 from evenhand import models, tasks
 from evenhand.data import stereoset
 from evenhand.models import LoadOptions
-from evenhand.requests import Cloze, Request, Sentence
+from evenhand.requests import Request, Sentence
 from peers import SHARED, machine, multiply_rate
 
 
@@ -85,14 +85,19 @@ def masked(folder: Path, limit: int) -> None:
     """A masked model: passes made of those that one fill at a time would take."""
     found: Any = models.load(str(folder), LoadOptions())
     asked = requests(limit, "cloze+likelihood", ["intrasentence"])
+    trial = found.forward and found.work.rows  # what loading took to try the model out
     began = time.perf_counter()
     answers = dict(pair for batch in found.answer(asked, ()) for pair in batch)
     seconds = time.perf_counter() - began
-    rows = found.work.rows
-    single = [r for r in asked if isinstance(r, Cloze) and all(len(f) == 1 for f in answers[r].logprobs)]
+    rows = found.work.rows - trial
+    single = [r for r in asked if all(len(fill) == 1 for fill in answers[r].logprobs)]
     pieces = sum(len(fill) for answer in answers.values() for fill in answer.logprobs)
-    print(f"masked, {folder.name}, {len(asked)} contexts of dev ({len(single)} with one-piece fills only); {machine()}")
+    fills = sum(len(answers[r].logprobs) for r in single)
+    print(f"masked, {folder.name}, {len(asked)} contexts of dev; {machine()}")
     print(f"  {pieces} pieces read from {rows} masked inputs ({rows / pieces:.0%}), {seconds:.1f} s")
+    print(
+        f"  contexts whose fills are all one piece: {fills} fills from {len(single)} inputs ({len(single) / fills:.0%})"
+    )
 
 
 def main() -> None:

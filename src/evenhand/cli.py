@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import gc
 import json
 import os
 import sys
@@ -254,3 +255,24 @@ def main() -> None:
     if code == EXIT_INTERRUPTED:
         typer.echo("evenhand: interrupted; what was answered is kept, the same command goes on from there", err=True)
     sys.exit(code)
+
+
+def entry() -> None:
+    """`main` as a process: the installed command.
+
+    A tokenizer is a million small objects and a model holds gigabytes. Looking through them for garbage again and again
+    while they load takes two seconds, and taking them apart at the end another one; the process is over then, and
+    everything is written and closed.
+    """
+    gc.set_threshold(200_000, 20, 100)
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as leaving:
+        code = leaving.code
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # whoever read our output is gone
+        code = code or 1
+    os._exit(code if isinstance(code, int) else int(code is not None))

