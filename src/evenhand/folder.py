@@ -50,12 +50,10 @@ class RunFolder:
             InputError: it cannot be written, another process has it open, or it holds other things.
         """
         self.path = path
-        ours = {"run.json", "results.json", "records", "answers.sqlite", "predictions.json", "report.html"}
+        ours = (".", "run.json", "results.json", "records", "answers", "predictions", "report.html")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            strangers = [
-                e.name for e in path.iterdir() if e.name not in ours and not e.name.startswith((".", "answers"))
-            ]
+            strangers = [found.name for found in path.iterdir() if not found.name.startswith(ours)]
             if strangers and not (path / "run.json").exists():
                 raise InputError(f"{path} holds other things ({strangers[0]}); choose an empty folder with --out")
             self._store = _opened(path / "answers.sqlite", fresh=fresh)
@@ -72,8 +70,9 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"cannot write to {path}: {error.strerror or error}") from None
         if fresh:
-            for name in ("run.json", "results.json", "predictions.json", "report.html"):
-                (path / name).unlink(missing_ok=True)
+            for name in ("run.json", "results.json", "predictions*.json", "report.html"):
+                for file in path.glob(name):
+                    file.unlink()
             shutil.rmtree(path / "records", ignore_errors=True)
 
     def close(self) -> None:

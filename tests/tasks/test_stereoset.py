@@ -597,3 +597,16 @@ def test_minilm_gives_the_figures_that_were_computed_apart_from_evenhand(shared,
     }
     for name, three in want.items():
         assert [found[name][metric]["value"] for metric in ("lms", "ss", "icat")] == pytest.approx(three, abs=0.1), name
+
+
+def test_both_tasks_in_one_folder_keep_their_own_predictions(tmp_path, gold_file, script):
+    done = evenhand.run(
+        script(supports=["Sentence"], default=-1.0),
+        ["stereoset", "stereoset-mini"],
+        data={"stereoset": gold_file},
+        out=tmp_path / "both",
+        bootstrap=0,
+    )
+    kept = {path.name: json.loads(path.read_text()) for path in done.path.glob("predictions*.json")}
+    assert set(kept) == {"predictions.json", "predictions-mini.json"}
+    assert kept["predictions.json"] != kept["predictions-mini.json"]

@@ -191,7 +191,7 @@ class StereoSet:
         return name, max(order, key=lambda label: float(record[order[label]]))
 
     def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
-        """The estimates, the ties, and predictions.json for the authors' own scorer."""
+        """The estimates, the ties, and the predictions as a file for the authors' own scorer."""
         found = self.measures(records, options)
         tied = [r["item"] for r in records if len({r[column] for column in SCORE_COLUMNS}) < len(SCORE_COLUMNS)]
         notes = [f"ties: {len(tied)} examples have two equal scores, the first is {tied[0]}"] if tied else []
@@ -204,12 +204,13 @@ class StereoSet:
             ]
             for form in FORMATS
         }
+        name = f"predictions-{self.own}.json" if self.own else "predictions.json"
         return Outcome(
             metrics=estimates(found, how),
             groups=groups(found, how),
             notes=notes,
             data={"n_terms": len({r["target"] for r in records})},
-            files={"predictions.json": {form: rows for form, rows in predictions.items() if rows}},
+            files={name: {form: rows for form, rows in predictions.items() if rows}},
         )
 
 
