@@ -70,7 +70,7 @@ def main() -> None:
         numbers = ", ".join(f"{k} {values[name][k]:.5f}" for k in ("likelihood_diff", "pct_male_preferred"))
         print(f"  {name:16} {seconds:6.1f} s  {mib:6.0f} MiB  {numbers}")
     first, second = (median(t.seconds for t in times[name]) for name in (PEER, "evenhand"))
-    print(f"  evenhand takes 1/{first / second:.2f} of the time")
+    print(f"  ratio: {PEER} takes {first / second:.2f} times as long")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def causal(limit: int, alone: int) -> None:
     print(f"  head positions {heads}, passes {work.passes}, {seconds:.1f} s, {len(asked) / seconds:.1f} sentences/s")
     print(f"  {rate:.0f} GFLOP/s, {rate / own:.0%} of this machine's multiply rate of {own:.0f} GFLOP/s")
     print(f"  one sentence at a time: {1 / each:.2f} sentences/s (on {len(some)}), largest difference {worst:.1e} nats")
-    print(f"  evenhand is {each * len(asked) / seconds:.2f} times as fast")
+    print(f"  ratio: {each * len(asked) / seconds:.2f} times as fast as one sentence at a time")
 
 
 def masked(folder: Path, limit: int) -> None:
