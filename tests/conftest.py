@@ -15,7 +15,8 @@ EVENHAND = Path(sys.executable).with_name("evenhand")
 
 # A scripted model that answers ten requests at a time, writes down each, and sleeps before the Nth.
 STALLING = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may come ignored, from a shell's background job
 from evenhand.models import scripted
 log, stop = pathlib.Path(sys.argv.pop(1)), int(sys.argv.pop(1))
 scripted.BATCH = 10
