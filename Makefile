@@ -34,7 +34,7 @@ test: lint types browser
 	$(BIN)/python -m pytest
 
 bench: install
-	$(BIN)/python benchmarks/cooccurrence.py
+	for name in cooccurrence stereoset census bios; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 test-lowest:
 	$(PYTHON) tests/lowest.py
