@@ -156,7 +156,7 @@ def execute(spec: RunSpec, progress: Progress) -> Run:
                 f"{spec.out} holds a run of another model ({before.get('model', {}).get('ref')}, or other weights or "
                 "dtype); choose another --out, or --fresh to begin anew"
             )
-        about = {k: v for k, v in asdict(identity).items() if k != "notes"}
+        about = asdict(identity)
         results: dict[str, Any] = {
             "schema": SCHEMA,
             "model": about,

@@ -38,7 +38,6 @@ class Identity:
     fingerprint: str
     dtype: str | None = None
     start: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
