@@ -69,7 +69,7 @@ def test_results_json_is_the_contract(measure):
     assert results == done.results
     assert set(results) == {"schema", "model", "tasks", "warnings"}
     assert results["schema"] == 1
-    assert set(results["model"]) == {"ref", "kind", "revision", "fingerprint", "dtype", "start"}
+    assert set(results["model"]) == {"ref", "kind", "revision", "fingerprint", "dtype", "start", "reads"}
     assert (results["model"]["ref"], results["model"]["kind"]) == ("scripted:toy", "scripted")
     (task,) = results["tasks"].values()
     keys = {"version", "method", "form", "options", "data", "metrics", "groups", "notes", "context"}

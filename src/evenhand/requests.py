@@ -78,6 +78,17 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Chat:
+    """`samples` replies to one message of a user; at temperature 0 the likeliest, else drawn, seeded."""
+
+    message: str
+    samples: int
+    max_tokens: int
+    seed: int
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Embed:
     """The text as one vector: the mean over its tokens' last hidden states, or the first token's alone."""
 
@@ -105,8 +116,8 @@ class Classify:
     seed: int = 0
 
 
-Request = Continuation | Cloze | Sentence | NextSentence | Generate | Embed | Classify
-REQUEST_TYPES: tuple[type[Request], ...] = (Continuation, Cloze, Sentence, NextSentence, Generate, Embed)
+Request = Continuation | Cloze | Sentence | NextSentence | Generate | Chat | Embed | Classify
+REQUEST_TYPES: tuple[type[Request], ...] = (Continuation, Cloze, Sentence, NextSentence, Generate, Chat, Embed)
 """What can be written down for a model; what it says after training cannot."""
 
 

@@ -223,15 +223,18 @@ def _measure(
         asked = [task.ask(item, job.options, job.form, seed=spec.seed) for item in items]
     unique = list(dict.fromkeys(request for requests in asked for request in requests))
     owner = {request: item for item, requests in reversed(list(zip(items, asked, strict=True))) for request in requests}
-    answers = folder.answers(unique, fingerprint)
+    pieces = getattr(model, "parts", lambda request: ())
+    known = folder.answers([*unique, *(part for request in unique for part in pieces(request))], fingerprint)
+    answers = {request: known[request] for request in unique if request in known}
     counts = {"asked": sum(map(len, asked)), "unique": len(unique), "already_answered": len(answers)}
     progress.begin(card.name, len(unique), len(answers))
-    for batch in model.answer(unique, dict(answers)):
-        for request, answer in batch:
+    for batch in model.answer(unique, known):
+        asked_for = [(request, answer) for request, answer in batch if request in owner]
+        for request, answer in asked_for:
             _sound(answer, getattr(owner[request], "id", str(owner[request])), card.name)
         folder.keep(batch, fingerprint)
-        answers.update(batch)
-        progress.advance(len(batch))
+        answers.update(asked_for)
+        progress.advance(len(asked_for))
     progress.end()
     given = [[answers[request] for request in requests] for requests in asked]
     if together := getattr(task, "read_together", None):

@@ -62,6 +62,7 @@ def score(
         "fingerprint": hashlib.sha256(path.read_bytes()).hexdigest(),
         "dtype": None,
         "start": None,
+        "reads": None,
     }
     result = entry(found.card, "predictions", "predictions", items, records, outcome, notes, checked_options)
     results = {"schema": SCHEMA, "model": model, "tasks": {task: result}, "warnings": []}

@@ -8,6 +8,7 @@ from evenhand.errors import InputError, ModelError
 from evenhand.models import LoadOptions, load
 from evenhand.requests import (
     REQUEST_TYPES,
+    Chat,
     Cloze,
     Continuation,
     Embed,
@@ -27,6 +28,7 @@ SCRIPT = {
     "Sentence": {"He was.": [-1, -2], "Before.": {"After.": [-3, -4]}},
     "NextSentence": {"Before.": {"After.": -0.125}},
     "Generate": {"The doctor": ["was late.", "was a man."]},
+    "Chat": {"Who is a nurse?": ["Anyone."]},
     "Embed": {"man": [1, 2.5]},
 }
 
@@ -60,6 +62,7 @@ def one(model, request):
         (NextSentence(first="Before.", second="After."), Scores(((-0.125,),))),
         (Generate("The doctor", 3, 5, 0), Texts(("was late.", "was a man.", "was late."))),
         (Generate("The doctor", 1, 5, 0), Texts(("was late.",))),
+        (Chat("Who is a nurse?", 2, 5, 0), Texts(("Anyone.", "Anyone."))),
         (Embed("man"), Vector((1, 2.5))),
     ],
     ids=lambda value: type(value).__name__,

@@ -99,6 +99,7 @@ def folder(path, made=None, *, ref="owner/model", spec=None, entries=None, meta=
         "fingerprint": "f00d",
         "dtype": "float32",
         "start": None,
+        "reads": None,
     }
     found = {name: result(name, records, **how) for name, records in made.items()} | (entries or {})
     for name, records in made.items():

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -30,7 +30,10 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who answered. `fingerprint` hashes what decides the answers: weights, tokenizer, dtype, reading rules."""
+    """Who answered. `fingerprint` hashes what decides the answers: weights, tokenizer, dtype, reading rules.
+
+    `start` is the token in front of a text, by name; `reads` is how a served model's log-probabilities are read.
+    """
 
     ref: str
     kind: str
@@ -38,6 +41,7 @@ class Identity:
     fingerprint: str
     dtype: str | None = None
     start: str | None = None
+    reads: str | None = None
 
 
 @dataclass(slots=True)
@@ -64,11 +68,13 @@ class Model(Protocol):
     def identity(self) -> Identity:
         """Who this is; reads the weights' bytes, not the weights."""
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+    def answer(self, requests: Sequence[Request], answered: Mapping[Request, Answer]) -> Iterator[Batch]:
         """Answers to the requests, all different, batch by batch.
 
         The plan is made over all of `requests`, so that a run that goes on makes the same batches as one that was
-        never interrupted; batches of which every request is in `answered` are passed over.
+        never interrupted; batches of which every request is in `answered` are passed over. A batch may hold answers
+        to requests that were not asked, the parts of one that was: they are kept, and a model that makes them says
+        which by `parts(request)`, so that `answered` has them too when the run goes on.
 
         Raises:
             ModelError: the model failed.

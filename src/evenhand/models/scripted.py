@@ -7,6 +7,7 @@
  "Sentence": {TEXT: LOGPROBS},  or  {CONTEXT: {TEXT: LOGPROBS}}
  "NextSentence": {FIRST: {SECOND: LOGPROB}},
  "Generate": {PROMPT: [TEXT, ...]},               repeated until there are enough
+ "Chat": {MESSAGE: [TEXT, ...]},                  likewise
  "Embed": {TEXT: [NUMBER, ...]},
  "default": LOGPROB}                              for every text that has none written; without it that is an error
 """
@@ -23,6 +24,7 @@ from evenhand.models import Batch, Identity, LoadOptions, Work
 from evenhand.requests import (
     REQUEST_TYPES,
     Answer,
+    Chat,
     Classify,
     Cloze,
     Continuation,
@@ -91,6 +93,8 @@ class Scripted:
                 return Scores((self._logprobs("NextSentence", first, second),))
             case Generate(prompt, samples):
                 return Texts(tuple(islice(cycle(self._listed("Generate", prompt, of=str)), samples)))
+            case Chat(message, samples):
+                return Texts(tuple(islice(cycle(self._listed("Chat", message, of=str)), samples)))
             case Embed(text):
                 return Vector(tuple(self._listed("Embed", text, of=(int, float))))
             case Classify():
