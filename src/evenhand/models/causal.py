@@ -1,11 +1,12 @@
 """Causal language models on transformers."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from evenhand.errors import ModelError
-from evenhand.models import Batch, LoadOptions, plan
+from evenhand.models import LoadOptions, plan
 from evenhand.models.checkpoint import Checkpoint
 from evenhand.models.hub import expect, locate
+from evenhand.models.steps import Part, Step, reading, whole
 from evenhand.requests import Classify, Continuation, Embed, Generate, Request, Sentence, Texts
 
 ROW_TOKENS = 256
@@ -18,22 +19,26 @@ class Causal(Checkpoint):
     reading = "causal"
     supports = frozenset({Continuation, Sentence, Generate, Embed, Classify})
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+    def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
         """Likelihoods first, in planned batches; then vectors; then samples, prompt by prompt; then training."""
-        scored = [request for request in requests if not isinstance(request, Generate | Embed | Classify)]
-        if any(request not in answered for request in scored):
-            paths = self._paths(scored)
+        if paths := self._paths(requests):
             window = self.forward.window
             if self.forward.trees and not any(window and len(path.tokens) > window for path in paths):
-                rows = plan.trees(paths, min(ROW_TOKENS, self.options.batch_tokens))
+                rows = plan.trees(paths, min(ROW_TOKENS, self.batch_tokens))
             else:
                 rows = plan.chains(paths)
-            yield from self.run(scored, rows, answered)
-        yield from self.embed(requests, answered)
-        for request in requests:
-            if isinstance(request, Generate) and request not in answered:
-                yield [(request, self._sample(request))]
-        yield from self.classify(requests, answered)
+            yield from reading(rows, self.batch_tokens)
+        yield from self.vectors(requests)
+        prompts = ((i, r) for i, r in enumerate(requests) if isinstance(r, Generate))
+        yield from whole("sample", prompts, lambda request: request.samples * request.max_tokens)
+        yield from self.training(requests)
+
+    def do(self, step: Step) -> list[Part]:
+        """Samples texts, or what every checkpoint does."""
+        if step.what == "sample":
+            i, request = step.load
+            return [(plan.Slot(i, 0, 0), self._sample(request))]
+        return super().do(step)
 
     def _paths(self, requests: Sequence[Request]) -> list[plan.Path]:
         continued = [(i, r) for i, r in enumerate(requests) if isinstance(r, Continuation)]

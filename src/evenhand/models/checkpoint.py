@@ -1,20 +1,21 @@
-"""What all transformers backends share: lazy tokenizer and weights, identity, and planned rows to answers."""
+"""What all transformers backends share: lazy tokenizer and weights, identity, and steps of work."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.errors import InputError
-from evenhand.models import Batch, Identity, LoadOptions, Work, hub, plan
+from evenhand.models import Identity, LoadOptions, Work, hub, plan
 from evenhand.models.encode import Encoder
-from evenhand.requests import Classify, Embed, Request, Scores, Vector
+from evenhand.models.steps import Part, Step, Stepwise, padded_tokens, whole
+from evenhand.requests import Classify, Embed, Request, Vector
 
 if TYPE_CHECKING:
     from evenhand.models.forward import Forward, Reading
 
 
-class Checkpoint:
+class Checkpoint(Stepwise):
     """A checkpoint of one kind; its weights load when they are first needed."""
 
     kind: ClassVar[str]
@@ -75,6 +76,11 @@ class Checkpoint:
         return Encoder(self.tokenizer, max_tokens=min(limits, default=None))
 
     @property
+    def batch_tokens(self) -> int:
+        """Tokens in one forward pass, at most."""
+        return self.options.batch_tokens
+
+    @property
     def pad(self) -> int:
         """A token for padding; what it is does not matter, since padding is never seen."""
         pads = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
@@ -101,58 +107,38 @@ class Checkpoint:
             fingerprint=f"{weights.result()}-{dtype}",
         )
 
-    def run(self, requests: Sequence[Request], rows: list[plan.Row], answered: Container[Request]) -> Iterator[Batch]:
-        """Forwards every batch that has a request to be answered; yields requests as their last read comes in."""
-        missing = [request not in answered for request in requests]
-        left: defaultdict[int, int] = defaultdict(int)
-        for row in rows:
-            for read in row.reads:
-                left[read.slot.request] += 1
-        values: defaultdict[int, dict[plan.Slot, float]] = defaultdict(dict)
-        for batch in plan.batches(rows, self.options.batch_tokens):
-            if not any(missing[read.slot.request] for row in batch for read in row.reads):
-                continue
-            done: Batch = []
-            for slot, value in self.forward.logprobs(batch):
-                if missing[slot.request]:
-                    found = values[slot.request]
-                    found[slot] = value
-                    if len(found) == left[slot.request]:
-                        done.append((requests[slot.request], _scores(values.pop(slot.request))))
-            if done:
-                yield done
-
-    def embed(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """Vectors of the texts, in batches by length; a text longer than the model reads is cut at its end."""
-        wanted = [request for request in requests if isinstance(request, Embed)]
-        if all(request in answered for request in wanted):
-            return
-        tokens = self.encoder.cut([request.text for request in wanted])
+    def vectors(self, requests: Sequence[Request]) -> Iterator[Step]:
+        """Steps for the texts' vectors, by length; a text longer than the model reads is cut at its end."""
+        wanted = [(i, request) for i, request in enumerate(requests) if isinstance(request, Embed)]
+        tokens = self.encoder.cut([request.text for _, request in wanted])
         places: defaultdict[str, list[int]] = defaultdict(list)
-        for i, request in enumerate(wanted):
-            places[request.pooling].append(i)
+        for n, (_, request) in enumerate(wanted):
+            places[request.pooling].append(n)
         for pooling, own in places.items():
-            for group in plan.grouped([len(tokens[i]) for i in own], self.options.batch_tokens):
-                todo = [i for i in (own[j] for j in group) if wanted[i] not in answered]
-                if todo:
-                    # The whole batch, answered or not: what is padded decides the last digits.
-                    rows = [plan.Row(list(tokens[own[j]])) for j in group]
-                    vectors = self.forward.vectors(rows, first=pooling == "first")
-                    found = {own[j]: Vector(vector.tolist()) for j, vector in zip(group, vectors, strict=True)}
-                    yield [(wanted[i], found[i]) for i in todo]
+            for group in plan.grouped([len(tokens[n]) for n in own], self.batch_tokens):
+                rows = [plan.Row(tokens[own[j]]) for j in group]
+                serves = tuple(wanted[own[j]][0] for j in group)
+                yield Step("vectors", (rows, serves, pooling), serves, padded_tokens(rows), {})
 
-    def classify(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """What a copy of the model's body says after training, one request after the other."""
-        for request in requests:
-            if isinstance(request, Classify) and request not in answered:
-                from evenhand.models.finetune import probabilities
+    def training(self, requests: Sequence[Request]) -> Iterator[Step]:
+        """Steps in which a copy of the model's body is trained, one request after the other."""
 
-                yield [(request, Vector(probabilities(self, request)))]
+        def tokens(request: Classify) -> int:
+            # A token that is learned from goes forward once and back at twice the price.
+            learned, asked = (sum(map(len, self.encoder.cut(texts))) for texts in (request.texts, request.queries))
+            return 3 * request.epochs * learned + asked
 
+        yield from whole("train", ((i, r) for i, r in enumerate(requests) if isinstance(r, Classify)), tokens)
 
-def _scores(values: dict[plan.Slot, float]) -> Scores:
-    """Reads of one request, put in the order of its choices and tokens."""
-    choices: defaultdict[int, list[float]] = defaultdict(list)
-    for slot in sorted(values):
-        choices[slot.choice].append(values[slot])
-    return Scores(tuple(tuple(choices[choice]) for choice in sorted(choices)))
+    def do(self, step: Step) -> list[Part]:
+        """Forwards the step's rows, or does what else it says."""
+        if step.what == "vectors":
+            rows, serves, pooling = step.load
+            vectors = self.forward.vectors(rows, first=pooling == "first")
+            return [(plan.Slot(i, 0, 0), Vector(vector.tolist())) for i, vector in zip(serves, vectors, strict=True)]
+        if step.what == "train":
+            from evenhand.models.finetune import probabilities
+
+            i, request = step.load
+            return [(plan.Slot(i, 0, 0), Vector(probabilities(self, request)))]
+        return list(self.forward.logprobs(step.load))

@@ -1,9 +1,10 @@
 """Encoders on transformers: texts to vectors, no head. Any checkpoint will do: `encoder:REF` leaves its head out."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from evenhand.models import Batch, LoadOptions, hub
+from evenhand.models import LoadOptions, hub
 from evenhand.models.checkpoint import Checkpoint
+from evenhand.models.steps import Step
 from evenhand.requests import Classify, Embed, Request
 
 
@@ -14,10 +15,10 @@ class TextEncoder(Checkpoint):
     reading = "vectors"
     supports = frozenset({Embed, Classify})
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """Batches by length; then what training says."""
-        yield from self.embed(requests, answered)
-        yield from self.classify(requests, answered)
+    def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
+        """Batches by length; then training."""
+        yield from self.vectors(requests)
+        yield from self.training(requests)
 
 
 def load(ref: str, options: LoadOptions) -> TextEncoder:

@@ -1,10 +1,13 @@
 """Masked language models on transformers."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 from evenhand.errors import InputError
-from evenhand.models import Batch, LoadOptions, hub, plan
+from evenhand.models import LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
+from evenhand.models.steps import Part, Step, reading
 from evenhand.requests import Classify, Cloze, Embed, MaskCloze, NextSentence, Request, Scores, Sentence
 
 
@@ -19,24 +22,26 @@ class Masked(Checkpoint):
         head = {NextSentence} if hub.has_next_sentence_head(found, options) else set()
         self.supports = frozenset({Cloze, MaskCloze, Sentence, Embed, Classify, *head})
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+    def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
         """All that is read of one masked input comes from one pass; next sentences are read from their own head."""
-        read = [request for request in requests if not isinstance(request, NextSentence | Embed | Classify)]
-        if any(request not in answered for request in read):
-            yield from self.run(read, plan.inputs(self._probes(read)), answered)
-        pairs = [request for request in requests if isinstance(request, NextSentence)]
-        if any(request not in answered for request in pairs):
-            yield from self._next_sentences(pairs, answered)
-        yield from self.embed(requests, answered)
-        yield from self.classify(requests, answered)
+        if rows := plan.inputs(self._probes(requests)):
+            yield from reading(rows, self.batch_tokens)
+        yield from self._next_sentences(requests)
+        yield from self.vectors(requests)
+        yield from self.training(requests)
+
+    def do(self, step: Step) -> list[Part]:
+        """Reads next sentences, or does what every checkpoint does."""
+        return self._follow(*step.load) if step.what == "follow" else super().do(step)
 
     def _probes(self, requests: Sequence[Request]) -> Iterator[plan.Probe]:
-        if self.encoder.mask is None:
-            raise InputError(f"{self.found.ref}: its tokenizer has no mask token")
         clozes = [(i, r) for i, r in enumerate(requests) if isinstance(r, Cloze)]
+        sentences = [(i, r) for i, r in enumerate(requests) if isinstance(r, Sentence)]
+        if (clozes or sentences) and self.encoder.mask is None:
+            raise InputError(f"{self.found.ref}: its tokenizer has no mask token")
         yield from self._words([(i, r) for i, r in clozes if r.rule in ("word", "first-piece")])
         yield from self._alone([(i, r) for i, r in clozes if r.rule not in ("word", "first-piece")])
-        yield from self._sentences([(i, r) for i, r in enumerate(requests) if isinstance(r, Sentence)])
+        yield from self._sentences(sentences)
 
     def _within(
         self, tokens: tuple[int, ...], word: range, request: int, choice: int, first: int
@@ -85,33 +90,39 @@ class Masked(Checkpoint):
             for word in words:
                 yield from self._within(tokens, word, i, 0, word.start - words[0].start)
 
-    def _next_sentences(self, requests: Sequence[NextSentence], answered: Container[Request]) -> Iterator[Batch]:
-        """The pre-trained head's log P(is next), its index 0, kept in log space so that near-certainties differ."""
+    def _next_sentences(self, requests: Sequence[Request]) -> Iterator[Step]:
+        """Steps for the pre-trained head, by length."""
+        wanted = [(i, r) for i, r in enumerate(requests) if isinstance(r, NextSentence)]
+        if not wanted:
+            return
+        encoded = self.encoder.pairs([r.first for _, r in wanted], [r.second for _, r in wanted])
+        for batch in plan.grouped([len(tokens) for tokens, _ in encoded], self.batch_tokens):
+            serves = tuple(wanted[n][0] for n in batch)
+            width = max(len(encoded[n][0]) for n in batch)
+            yield Step("follow", ([encoded[n] for n in batch], serves), serves, width * len(batch), {})
+
+    @cached_property
+    def _head(self) -> Any:
+        return hub.load_weights(self.found, "next-sentence", self._dtype, self._torch_device, self.options)
+
+    def _follow(self, encoded: Sequence[tuple[Sequence[int], Sequence[int]]], serves: Sequence[int]) -> list[Part]:
+        """The head's log P(is next), its index 0, kept in log space so that near-certainties differ."""
         import torch
 
         from evenhand.models.forward import padded
 
-        model = hub.load_weights(self.found, "next-sentence", self._dtype, self._torch_device, self.options)
-        encoded = self.encoder.pairs([r.first for r in requests], [r.second for r in requests])
-        for batch in plan.grouped([len(tokens) for tokens, _ in encoded], self.options.batch_tokens):
-            todo = [requests[i] for i in batch]
-            if all(request in answered for request in todo):
-                continue
-            ids, seen = padded([encoded[i][0] for i in batch], self.pad)
-            types, _ = padded([encoded[i][1] for i in batch], 0)
-            inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": seen}
-            with torch.inference_mode():
-                logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
-            no, yes = logits.double()[:, 1], logits.double()[:, 0]
-            values = torch.nn.functional.logsigmoid(yes - no).tolist()  # log_softmax is 0 from a difference of 37 on
-            self.work.passes += 1
-            self.work.rows += len(batch)
-            self.work.tokens += int(seen.sum())
-            yield [
-                (request, Scores(((value,),)))
-                for request, value in zip(todo, values, strict=True)
-                if request not in answered
-            ]
+        model = self._head
+        ids, seen = padded([tokens for tokens, _ in encoded], self.pad)
+        types, _ = padded([kinds for _, kinds in encoded], 0)
+        inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": seen}
+        with torch.inference_mode():
+            logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
+        no, yes = logits.double()[:, 1], logits.double()[:, 0]
+        values = torch.nn.functional.logsigmoid(yes - no).tolist()  # log_softmax is 0 from a difference of 37 on
+        self.work.passes += 1
+        self.work.rows += len(encoded)
+        self.work.tokens += int(seen.sum())
+        return [(plan.Slot(i, 0, 0), Scores(((value,),))) for i, value in zip(serves, values, strict=True)]
 
 
 def load(ref: str, options: LoadOptions) -> Masked:

@@ -7,7 +7,7 @@ the beginning of another costs nothing. Masked inputs are deduplicated by `input
 budget.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ class Row:
     `source` is what the encoder reads, for an encoder-decoder model.
     """
 
-    tokens: list[int] = field(default_factory=list)
+    tokens: MutableSequence[int] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)

@@ -14,13 +14,15 @@
 
 import hashlib
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from evenhand.errors import InputError, ModelError, nearest
-from evenhand.models import Batch, Identity, LoadOptions, Work
+from evenhand.models import Identity, LoadOptions, Work
+from evenhand.models.plan import Slot
+from evenhand.models.steps import Part, Step, Stepwise
 from evenhand.requests import (
     REQUEST_TYPES,
     Answer,
@@ -44,7 +46,7 @@ BATCH = 64
 SHOWN = 60
 
 
-class Scripted:
+class Scripted(Stepwise):
     """The written-down model."""
 
     device = "none"
@@ -70,13 +72,16 @@ class Scripted:
         name = self._script.get("name", Path(self._ref).stem)
         return Identity(ref=f"scripted:{name}", kind="scripted", revision=None, fingerprint=self._fingerprint)
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
-        """What the script says, in batches of 64."""
+    def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
+        """What is to be looked up, in batches of 64."""
         for start in range(0, len(requests), BATCH):
-            todo = [request for request in requests[start : start + BATCH] if request not in answered]
-            if todo:
-                self.work.passes += 1
-                yield [(request, self._one(request)) for request in todo]
+            batch = list(enumerate(requests[start : start + BATCH], start))
+            yield Step("look up", batch, tuple(i for i, _ in batch), 0, {})
+
+    def do(self, step: Step) -> list[Part]:
+        """What the script says."""
+        self.work.passes += 1
+        return [(Slot(i, 0, 0), self._one(request)) for i, request in step.load]
 
     def _one(self, request: Request) -> Answer:  # noqa: PLR0911 - one return per request type
         match request:

@@ -5,12 +5,13 @@ a sentinel: a fill's pieces are what the decoder says behind it. A sentence give
 when the encoder has read the context. EOS is never read.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from evenhand.errors import InputError
-from evenhand.models import Batch, LoadOptions, hub, plan
+from evenhand.models import LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
 from evenhand.models.masked import Masked
+from evenhand.models.steps import Step, reading
 from evenhand.requests import Cloze, Request, Sentence
 
 READ_AT_MASK = ("bart", "mbart")
@@ -30,10 +31,8 @@ class Seq2Seq(Checkpoint):
     reading = "decoder"
     supports = frozenset({Cloze, Sentence})
 
-    def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
+    def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
         """Decoder sequences behind one encoder text share a row where one is the other's beginning."""
-        if all(request in answered for request in requests):
-            return
         said = self.found.config.get("decoder_start_token_id")
         begin = self.pad if said is None else said
         by_source: dict[tuple[int, ...], list[plan.Path]] = {}
@@ -53,7 +52,7 @@ class Seq2Seq(Checkpoint):
             for row in plan.chains(paths):
                 row.source = source
                 rows.append(row)
-        yield from self.run(requests, rows, answered)
+        yield from reading(rows, self.batch_tokens)
 
     def _sentinel(self) -> int:
         token = self.tokenizer.convert_tokens_to_ids(SENTINEL)
