@@ -6,20 +6,20 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evenhand.errors import InputError, ModelError, nearest
+from evenhand.errors import InputError, ModelError
+from evenhand.prepare import Job, ask, formed, loaded, prepare
 from evenhand.spec import RunSpec, checked
 
 if TYPE_CHECKING:
-    from evenhand.data import Dataset
     from evenhand.folder import RunFolder
     from evenhand.models import Model
     from evenhand.records import Record
     from evenhand.requests import Answer
-    from evenhand.tasks import Task
 
 
 class Progress(Protocol):
@@ -72,16 +72,6 @@ class Run:
         return read_records(self.path, task)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A task with its checked options, its items and the form it asks in."""
-
-    task: "Task"
-    options: Any
-    data: "Dataset[Any]"
-    form: str
-
-
 def slug(model: str) -> str:
     """A folder name for a model reference; for something on this machine, its own name."""
     path = Path(model.rpartition(":")[2])
@@ -112,7 +102,7 @@ def run(
         options: task name to its options.
         progress: told how far the run is.
         **settings: the other fields of `evenhand.spec.RunSpec`: limit, device, dtype, batch_tokens, seed, bootstrap,
-            fresh, offline, trust_remote_code.
+            ray, ray_workers, ray_gpus, fresh, offline, trust_remote_code.
 
     Returns:
         The run, with `.results` (what results.json holds) and `.records(task)`.
@@ -134,94 +124,65 @@ def run(
     return execute(checked(RunSpec, values, where="--"), progress or Silent())
 
 
+_prepare = prepare
+
+
 def execute(spec: RunSpec, progress: Progress) -> Run:
     """Runs a checked spec: everything that can be wrong is looked at before the model loads."""
-    from evenhand import models
-    from evenhand.folder import SCHEMA, RunFolder
+    from evenhand.folder import RunFolder
 
     started = time.time()
-    prepared = _prepare(spec)
-    load = models.LoadOptions(
-        device=spec.device, dtype=spec.dtype, batch_tokens=spec.batch_tokens, offline=spec.offline,
-        trust_remote_code=spec.trust_remote_code, tell=progress.say,
-    )  # fmt: skip
-    model = models.load(spec.model, load)
-    jobs = [_formed(job, model) for job in prepared]
-    folder = RunFolder(spec.out, fresh=spec.fresh)
-    try:
-        identity = model.identity()
-        before = folder.previous()
-        if before and before.get("model", {}).get("fingerprint") != identity.fingerprint:
-            raise InputError(
-                f"{spec.out} holds a run of another model ({before.get('model', {}).get('ref')}, or other weights or "
-                "dtype); choose another --out, or --fresh to begin anew"
-            )
-        about = asdict(identity)
-        results: dict[str, Any] = {
-            "schema": SCHEMA,
-            "model": about,
-            "tasks": dict(before.get("tasks", {})),
-            "warnings": [],
-        }
-        meta = _meta(spec, about, model, started)
-        folder.write_json("run.json", meta)
-        asked = {}
-        for job in jobs:
-            name = job.task.card.name
-            results["tasks"][name], asked[name] = _measure(job, spec, model, identity.fingerprint, folder, progress)
-            results["warnings"] = sorted(
-                {n for t in results["tasks"].values() for n in t["notes"] if n.startswith("warning:")}
-            )
-            folder.write_json("results.json", results)
-        seconds = round(time.time() - started, 3)
-        folder.write_json("run.json", meta | {"requests": asked, "work": asdict(model.work), "seconds": seconds})
-    finally:
-        folder.close()
+    prepared = prepare(spec)
+    with loaded(spec, progress.say) as model:
+        jobs = [formed(job, model) for job in prepared]
+        with closing(RunFolder(spec.out, fresh=spec.fresh)) as folder:
+            return _run(spec, jobs, model, folder, progress, started)
+
+
+def _run(
+    spec: RunSpec, jobs: Sequence[Job], model: "Model", folder: "RunFolder", progress: Progress, started: float
+) -> Run:
+    from evenhand.folder import SCHEMA
+
+    identity = model.identity()
+    before = folder.previous()
+    if before and before.get("model", {}).get("fingerprint") != identity.fingerprint:
+        raise InputError(
+            f"{spec.out} holds a run of another model ({before.get('model', {}).get('ref')}, or other weights or "
+            "dtype); choose another --out, or --fresh to begin anew"
+        )
+    about = asdict(identity)
+    results: dict[str, Any] = {
+        "schema": SCHEMA,
+        "model": about,
+        "tasks": dict(before.get("tasks", {})),
+        "warnings": [],
+    }
+    meta = _meta(spec, about, model, started)
+    folder.write_json("run.json", meta)
+    asked = {}
+    for job in jobs:
+        name = job.task.card.name
+        results["tasks"][name], asked[name] = _measure(job, spec, model, identity.fingerprint, folder, progress)
+        results["warnings"] = sorted(
+            {n for t in results["tasks"].values() for n in t["notes"] if n.startswith("warning:")}
+        )
+        folder.write_json("results.json", results)
+    seconds = round(time.time() - started, 3)
+    folder.write_json("run.json", meta | {"requests": asked, "work": asdict(model.work), "seconds": seconds})
     return Run(spec.out, results)
 
 
-def _prepare(spec: RunSpec) -> list[_Job]:
-    """The tasks with their options and items, in the order asked, each once."""
-    from evenhand import tasks
-
-    wanted = {name: tasks.get(name) for name in spec.tasks}
-    for what, given in (("--data", spec.data), ("--option", spec.options)):
-        for name in given:
-            if name not in wanted:
-                raise InputError(f"{what} {name}: that task is not part of this run; {nearest(name, wanted)}")
-    packed = [name for name, task in wanted.items() if getattr(task, "takes_pack", False)]
-    if spec.pack is not None and not packed:
-        raise InputError(f"--pack {spec.pack}: no task of this run takes a pack")
-    jobs = []
-    for name, task in wanted.items():
-        options = checked(task.options, spec.options.get(name, {}), where=f"--option {name}.")
-        source = spec.data.get(name, spec.pack if name in packed else None)
-        data = task.load(options, source, offline=spec.offline)
-        jobs.append(_Job(task, options, data, ""))
-    return jobs
-
-
-def _formed(job: _Job, model: "Model") -> _Job:
-    from evenhand.tasks import form_for
-
-    own = getattr(job.task, "forms", None)
-    return _Job(job.task, job.options, job.data, form_for(job.task.card, model.supports, own and own(job.options)))
-
-
 def _measure(
-    job: _Job, spec: RunSpec, model: "Model", fingerprint: str, folder: "RunFolder", progress: Progress
+    job: Job, spec: RunSpec, model: "Model", fingerprint: str, folder: "RunFolder", progress: Progress
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """One task's entry in results.json, and how many requests it took."""
     from evenhand.folder import entry
     from evenhand.metrics.intervals import Resampling
 
     task, card = job.task, job.task.card
-    items = job.data.rows[: spec.limit]
-    if whole := getattr(task, "ask_together", None):
-        asked = whole(items, job.options, job.form, seed=spec.seed)
-    else:
-        asked = [task.ask(item, job.options, job.form, seed=spec.seed) for item in items]
-    unique = list(dict.fromkeys(request for requests in asked for request in requests))
+    made = ask(job, spec)
+    items, asked, unique = made.items, made.requests, made.unique
     owner = {request: item for item, requests in reversed(list(zip(items, asked, strict=True))) for request in requests}
     pieces = getattr(model, "parts", lambda request: ())
     known = folder.answers([*unique, *(part for request in unique for part in pieces(request))], fingerprint)

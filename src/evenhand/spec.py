@@ -24,9 +24,12 @@ class RunSpec(BaseModel):
     limit: Annotated[int, Field(ge=1)] | None = None
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    batch_tokens: Annotated[int, Field(ge=1)] = 2048
+    batch_tokens: Annotated[int, Field(ge=1)] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     bootstrap: Annotated[int, Field(ge=0)] = 9999
+    ray: Annotated[str, Field(min_length=1)] | None = None
+    ray_workers: Annotated[int, Field(ge=1)] | None = None
+    ray_gpus: Annotated[float, Field(ge=0)] | None = None
     fresh: bool = False
     offline: bool = False
     trust_remote_code: bool = False

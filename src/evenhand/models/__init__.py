@@ -14,15 +14,20 @@ from evenhand.errors import InputError, nearest
 from evenhand.requests import Answer, Request
 
 Batch = list[tuple[Request, Answer]]
+BATCH_TOKENS = 2048
+"""Tokens in one forward pass on a processor, and in training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a model is to be loaded and run. `tell` is called with a line for the user, such as a licence notice."""
+    """How a model is to be loaded and run. `tell` is called with a line for the user, such as a licence notice.
+
+    Without `batch_tokens` a GPU's passes are as large as its memory allows, others have `BATCH_TOKENS`.
+    """
 
     device: str = "auto"
     dtype: str = "auto"
-    batch_tokens: int = 2048
+    batch_tokens: int | None = None
     offline: bool = False
     trust_remote_code: bool = False
     tell: Callable[[str], None] = lambda line: None
@@ -46,13 +51,17 @@ class Identity:
 
 @dataclass(slots=True)
 class Work:
-    """What answering took: forward passes, their rows, tokens forwarded (padding apart), vocabulary-head positions."""
+    """What answering took: forward passes, their rows, tokens forwarded (padding apart), vocabulary-head positions.
+
+    `largest` is the largest pass in tokens, padding included.
+    """
 
     passes: int = 0
     rows: int = 0
     tokens: int = 0
     padding: int = 0
     heads: int = 0
+    largest: int = 0
 
 
 class Model(Protocol):
@@ -90,6 +99,7 @@ def kinds() -> dict[str, str]:
     """Every backend by kind: the module that has its `load`."""
     found = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
     inner = {"checkpoint", "encode", "plan", "forward", "hub", "packaged", "finetune", "steps"}
+    inner |= {"address", "align", "echo", "probing", "served"}
     backends = {name: path for name, path in found.items() if name not in inner}
     return backends | {point.name: point.value for point in entry_points(group="evenhand.models")}
 

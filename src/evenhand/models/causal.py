@@ -1,6 +1,7 @@
 """Causal language models on transformers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from evenhand.errors import ModelError
 from evenhand.models import LoadOptions, plan
@@ -22,8 +23,8 @@ class Causal(Checkpoint):
     def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
         """Likelihoods first, in planned batches; then vectors; then samples, prompt by prompt; then training."""
         if paths := self._paths(requests):
-            window = self.forward.window
-            if self.forward.trees and not any(window and len(path.tokens) > window for path in paths):
+            facts = self.told or self.facts
+            if facts.trees and not any(facts.window and len(path.tokens) > facts.window for path in paths):
                 rows = plan.trees(paths, min(ROW_TOKENS, self.batch_tokens))
             else:
                 rows = plan.chains(paths)
@@ -32,6 +33,13 @@ class Causal(Checkpoint):
         prompts = ((i, r) for i, r in enumerate(requests) if isinstance(r, Generate))
         yield from whole("sample", prompts, lambda request: request.samples * request.max_tokens)
         yield from self.training(requests)
+
+    def smaller(self, step: Step, tokens: int) -> Step:
+        """One sample in place of several, or what every checkpoint does."""
+        if step.what == "sample":
+            i, request = step.load
+            return next(whole("sample", [(i, replace(request, samples=1))], lambda request: request.max_tokens))
+        return super().smaller(step, tokens)
 
     def do(self, step: Step) -> list[Part]:
         """Samples texts, or what every checkpoint does."""

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.errors import InputError
-from evenhand.models import Identity, LoadOptions, Work, hub, plan
+from evenhand.models import BATCH_TOKENS, Identity, LoadOptions, Work, hub, plan
 from evenhand.models.encode import Encoder
-from evenhand.models.steps import Part, Step, Stepwise, padded_tokens, whole
+from evenhand.models.steps import Facts, Part, Step, Stepwise, padded_tokens, whole
 from evenhand.requests import Classify, Embed, Request, Vector
 
 if TYPE_CHECKING:
@@ -77,8 +78,17 @@ class Checkpoint(Stepwise):
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens in one forward pass, at most."""
-        return self.options.batch_tokens
+        """Tokens in one forward pass, at most: as asked, else what a GPU has memory for, else a processor's few."""
+        if self.told:
+            return self.told.batch_tokens
+        if self.options.batch_tokens:
+            return self.options.batch_tokens
+        return self.forward.fitting if self._torch_device.type == "cuda" else BATCH_TOKENS
+
+    @property
+    def facts(self) -> Facts:
+        """Facts of the loaded weights."""
+        return Facts(self.forward.trees, self.forward.window, self.batch_tokens)
 
     @property
     def pad(self) -> int:
@@ -93,6 +103,30 @@ class Checkpoint(Stepwise):
 
         model = hub.load_weights(self.found, self.kind, self._dtype, self._torch_device, self.options)
         return Forward(model, pad=self.pad, work=self.work, reading=self.reading)
+
+    def smaller(self, step: Step, tokens: int) -> Step:
+        """Fewer rows of a forward pass, or fewer texts to train on."""
+        share = min(1.0, tokens / max(1, step.tokens))
+
+        def some(things: Sequence[Any]) -> Sequence[Any]:
+            return things[: max(1, round(share * len(things)))]
+
+        if step.what == "read":
+            rows = some(step.load)
+            return replace(step, load=rows, tokens=padded_tokens(rows))
+        if step.what == "vectors":
+            rows, serves, pooling = step.load
+            rows = some(rows)
+            return replace(step, load=(rows, serves[: len(rows)], pooling), tokens=padded_tokens(rows))
+        if step.what == "train":
+            _, request = step.load
+            n = max(request.batch, round(share * len(request.texts)))
+            cut = replace(
+                request, texts=request.texts[:n], labels=request.labels[:n], weights=request.weights[:n],
+                queries=some(request.queries), epochs=1,
+            )  # fmt: skip
+            return next(self.training([cut]))
+        return step
 
     def identity(self) -> Identity:
         """Reference, revision, and the hash of weights, config and tokenizer with the dtype."""

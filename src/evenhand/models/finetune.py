@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.errors import InputError, ModelError
-from evenhand.models import hub, plan
+from evenhand.models import BATCH_TOKENS, hub, plan
 from evenhand.requests import Classify
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class _Trained:
         import torch
 
         self.checkpoint, self.device = checkpoint, device
+        self.room = checkpoint.options.batch_tokens or BATCH_TOKENS
         self.first = request.pooling == "first"
         self.body = hub.load_weights(checkpoint.found, "encoder", torch.float32, device, checkpoint.options)
         config = self.body.config
@@ -96,7 +97,7 @@ class _Trained:
             total = 0.0
             for batch in _shuffled([len(ids) for ids in tokens], request.batch, order):
                 optimiser.zero_grad(set_to_none=True)
-                for part in plan.grouped([len(tokens[i]) for i in batch], self.checkpoint.options.batch_tokens):
+                for part in plan.grouped([len(tokens[i]) for i in batch], self.room):
                     own = [batch[j] for j in part]
                     logits = self._logits([tokens[i] for i in own])
                     labels = torch.tensor([request.labels[i] for i in own], device=self.device)
@@ -120,7 +121,7 @@ class _Trained:
         tokens = self.checkpoint.encoder.cut(queries)
         found = np.zeros((len(tokens), self.head.out_features), dtype=np.float32)
         with torch.inference_mode():
-            for batch in plan.grouped([len(ids) for ids in tokens], self.checkpoint.options.batch_tokens):
+            for batch in plan.grouped([len(ids) for ids in tokens], self.room):
                 found[batch] = self._logits([tokens[i] for i in batch]).softmax(-1).cpu().numpy()
         return found
 

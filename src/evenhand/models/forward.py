@@ -9,7 +9,7 @@ they are not, plainer ways are taken.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from evenhand.errors import ModelError
 from evenhand.models import Work
-from evenhand.models.plan import Path, Row, Slot, trees
+from evenhand.models.plan import Path, Read, Row, Slot, trees
 
 Reading = Literal["causal", "masked", "decoder", "vectors"]
 T = TypeVar("T")
 HEAD_BYTES = 128 << 20
 TOLERANCE = {torch.float32: 1e-3}
 WINDOWS = ("sliding_window", "attention_chunk_size")  # a mask of one's own takes the place of these
+TRIAL_TOKENS, MIN_TOKENS, MAX_TOKENS = 4096, 512, 65536
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
@@ -45,6 +46,7 @@ class Forward:
         self._pad = pad
         self._room: int | None = None
         self._body: Any = None
+        self._reading = reading
         self.trees = False
         config = model.config.get_text_config()
         said = [getattr(config, name, None) for name in WINDOWS]
@@ -69,6 +71,22 @@ class Forward:
         if reading == "causal":
             self.trees = True
             self.trees = self._agrees(trees(trials, 64), want)
+
+    @cached_property
+    def fitting(self) -> int:
+        """How many tokens a pass may have on this GPU: a power of two, by the memory that a small pass takes."""
+        rows = [Row([self._pad] * 64, list(range(64)), list(range(-1, 63))) for _ in range(TRIAL_TOKENS // 64)]
+        for i, row in enumerate(rows):
+            row.reads = [Read(63, self._pad, Slot(i, 0, 0))]
+            row.source = tuple(row.tokens) if self._reading == "decoder" else ()
+        trial = partial(self.vectors, first=False) if self._reading == "vectors" else self.logprobs
+        device = self.model.device
+        trial(rows)  # what is allocated once and stays
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        trial(rows)
+        taken = max(1, torch.cuda.max_memory_allocated(device) - before)
+        return fitting(torch.cuda.mem_get_info(device)[0], taken / TRIAL_TOKENS)
 
     def _agrees(self, rows: list[Row], want: dict[Slot, float]) -> bool:
         tolerance = TOLERANCE.get(self.model.dtype, 0.1)
@@ -153,6 +171,7 @@ class Forward:
         self.work.rows += len(rows)
         self.work.tokens += real
         self.work.padding += width * len(rows) - real
+        self.work.largest = max(self.work.largest, width * len(rows))
 
     def _run(self, rows: Sequence[Row], width: int) -> list[tuple[Slot, float]]:
         inputs = self._inputs(rows, width)
@@ -163,15 +182,16 @@ class Forward:
             for read in row.reads
         ]
         reads.sort(key=lambda read: read[0])
-        positions = torch.tensor(list(at), device=self.model.device)
         self._count(rows, width)
         if self._body is None:
-            flat = self.model(**inputs).logits.flatten(0, 1)[positions]
+            logits = self.model(**inputs).logits.flatten(0, 1)
+            flat = logits[torch.tensor(list(at), device=logits.device)]
             self.work.heads += width * len(rows)
             values = _pick(flat, reads, 0)
         else:
             output = self._body(**inputs)
-            hidden = output.last_hidden_state.flatten(0, 1)[positions]
+            states = output.last_hidden_state.flatten(0, 1)
+            hidden = states[torch.tensor(list(at), device=states.device)]  # a large model's end may be on another card
             self.work.heads += len(at)
             values = np.concatenate(list(self._head(hidden, type(output), reads)))
         return [(slot, float(value)) for (_, _, slot), value in zip(reads, values, strict=True)]
@@ -225,9 +245,13 @@ class Forward:
                 self._body.forward = own
 
 
-def _read(node: int, path: Path) -> Any:
-    from evenhand.models.plan import Read
+def fitting(free: int, per_token: float) -> int:
+    """The largest power of two of tokens that takes half of the free bytes at most, within sensible bounds."""
+    tokens = max(MIN_TOKENS, min(MAX_TOKENS, int(free / 2 / per_token)))
+    return 1 << (tokens.bit_length() - 1)
 
+
+def _read(node: int, path: Path) -> Read:
     return Read(node, path.tokens[node + 1], Slot(path.request, path.choice, node))
 
 

@@ -1,6 +1,7 @@
 """Masked language models on transformers."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,15 @@ class Masked(Checkpoint):
         yield from self._next_sentences(requests)
         yield from self.vectors(requests)
         yield from self.training(requests)
+
+    def smaller(self, step: Step, tokens: int) -> Step:
+        """Fewer pairs of sentences, or what every checkpoint does."""
+        if step.what == "follow":
+            encoded, serves = step.load
+            n = max(1, round(len(encoded) * min(1.0, tokens / step.tokens)))
+            width = max(len(pair) for pair, _ in encoded[:n])
+            return replace(step, load=(encoded[:n], serves[:n]), tokens=n * width)
+        return super().smaller(step, tokens)
 
     def do(self, step: Step) -> list[Part]:
         """Reads next sentences, or does what every checkpoint does."""

@@ -32,6 +32,15 @@ class Step:
     reads: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a plan depends on and only loaded weights can tell: how rows are best laid, and tokens in one pass."""
+
+    trees: bool
+    window: int | None
+    batch_tokens: int
+
+
 class Gathering:
     """Puts together what steps give."""
 
@@ -66,6 +75,14 @@ class Gathering:
 class Stepwise:
     """A model whose `answer` does its steps in order."""
 
+    told: Facts | None = None
+    """Facts that another copy of the model has found out; where they are there, planning loads no weights."""
+
+    @property
+    def facts(self) -> Facts | None:
+        """What this copy finds out, loading its weights, or None where plans depend on nothing."""
+        return None
+
     def steps(self, requests: Sequence[Request]) -> Iterator[Step]:
         """What there is to do for these requests, all different."""
         raise NotImplementedError
@@ -77,6 +94,10 @@ class Stepwise:
             ModelError: the model failed.
         """
         raise NotImplementedError
+
+    def smaller(self, step: Step, tokens: int) -> Step:
+        """A step of the same kind with about so many tokens, to see how long such work takes."""
+        return step
 
     def answer(self, requests: Sequence[Request], answered: Container[Request]) -> Iterator[Batch]:
         """Answers, batch by batch; a step of which every request is in `answered` is passed over."""

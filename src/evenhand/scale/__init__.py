@@ -1,0 +1,1 @@
+"""The same loop over an engine that others keep: Ray."""

@@ -1,0 +1,72 @@
+"""Steps on Ray workers: the same numbers as one process, a lost machine, faults in one line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evenhand
+from evenhand.errors import InputError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+import tiny
+
+ALONE = "ip link set lo up 2>/dev/null || ifconfig lo up; exec "
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """What the runs on a simulated cluster of two machines did."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
+        pytest.skip("needs `unshare --net`, so root: Ray would bind this host's own address")
+    home = tmp_path_factory.mktemp("cluster")
+    model = tiny.save(home / "model", "GPT2LMHeadModel")
+    script = [sys.executable, str(Path(__file__).with_name("two_nodes.py")), str(model), str(home)]
+    quoted = " ".join(f"'{part}'" for part in script)
+    env = os.environ | {"TMPDIR": "/tmp", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        ["unshare", "--net", "bash", "-c", ALONE + quoted],
+        capture_output=True, encoding="utf-8", timeout=400, check=False, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_two_workers_give_what_one_process_gives_to_the_last_digit(cluster):
+    assert cluster["two"]["results"] == cluster["one"]["results"]
+    assert cluster["two"]["steps"] == cluster["one"]["steps"] >= 12
+    assert cluster["two"]["device"] == "cpu, 2 Ray workers"
+    for name in ("tokens", "heads"):  # forwarded where the weights are, once, but for the trials when a model loads
+        assert 0 < cluster["two"]["work"][name] <= cluster["one"]["work"][name] * 2
+
+
+def test_a_machine_that_is_lost_costs_only_what_it_had_not_finished(cluster):
+    assert cluster["lost"]["results"] == cluster["one"]["results"]
+    assert cluster["one"]["steps"] <= cluster["lost"]["steps"] <= cluster["one"]["steps"] + 4
+
+
+def test_what_is_answered_is_not_asked_again(cluster):
+    assert cluster["again"]["steps"] == 0
+    assert cluster["again"]["results"] == cluster["one"]["results"]
+
+
+def test_faults_on_a_cluster_are_one_line(cluster):
+    assert cluster["fails"] == {"error": "the card fell out", "code": 3}
+    assert cluster["many"]["code"] == cluster["cards"]["code"] == 2
+    assert cluster["many"]["error"].startswith("--ray-workers 9: the cluster has ")
+    assert cluster["cards"]["error"] == "--ray-gpus 1: the cluster has 0 GPUs"
+
+
+def test_without_ray_one_line_says_how_to_install_it(monkeypatch, tmp_path, script):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"^--ray needs ray: pip install 'evenhand\[ray\]'$"):
+        evenhand.run(script(default=-1, supports=["Continuation"]), out=tmp_path / "run", ray="local")
+
+
+def test_workers_without_ray_are_a_mistake(tmp_path, script):
+    with pytest.raises(InputError, match="--ray-workers and --ray-gpus are about --ray"):
+        evenhand.run(script(default=-1, supports=["Continuation"]), out=tmp_path / "run", ray_workers=2)
