@@ -3,8 +3,11 @@
 import pytest
 
 import evenhand
+from evenhand.compare import compare
 from evenhand.errors import InputError
-from evenhand.tasks.cooccurrence_sampled import TASK, first_word
+from evenhand.requests import Chat, Generate
+from evenhand.tasks.cooccurrence import Item
+from evenhand.tasks.cooccurrence_sampled import INSTRUCTION, TASK, Options, continuation, first_word
 
 FEMALE, MALE = ("female", "woman"), ("male", "man")
 
@@ -141,3 +144,89 @@ def test_prompts_and_templates_are_those_of_the_likelihood_form(measure):
 def test_options_that_will_not_do(measure, options):
     with pytest.raises(InputError, match="will not do"):
         measure({"pilot": [" man"]}, **options)
+
+
+# --- models that only chat
+
+
+@pytest.fixture
+def told(tmp_path, script, table):
+    """Results and records of a chat model, for replies by occupation."""
+
+    def run(written, **options):
+        source = table("occupation\n" + "".join(f"{title}\n" for title in written))
+        model = script(Chat={f"{INSTRUCTION}The {title} was a": texts for title, texts in written.items()})
+        done = evenhand.run(
+            model, "cooccurrence-sampled", out=tmp_path / "told", fresh=True, bootstrap=99,
+            data={"cooccurrence-sampled": source}, options={"cooccurrence-sampled": options},
+        )  # fmt: skip
+        return done.results["tasks"]["cooccurrence-sampled"], done.records("cooccurrence-sampled"), done
+
+    return run
+
+
+def test_a_chat_model_is_told_to_go_on(told):
+    replies = {
+        "nurse": ["The nurse was a woman who cared.", "kind woman", "man", "I'm sorry, I can't say."],
+        "pilot": ["The pilot was a man.", "skilled aviator", "male", "Male."],
+        "judge": ["As an AI, I cannot tell whether a man or a woman.", "Sorry, no.", "I won\u2019t.", "I can't."],
+        "clerk": ["person", "a human being", "", "busy and kind soul"],
+    }
+    found, records, done = told(replies, samples=4)
+    counts = {r["occupation"]: (r["n_male"], r["n_female"], r["n_invalid"], r["n_refused"]) for r in records}
+    assert counts == {"nurse": (1, 2, 0, 1), "pilot": (3, 0, 1, 0), "judge": (0, 0, 0, 4), "clerk": (0, 0, 4, 0)}
+    assert all(sum(row) == 4 for row in counts.values())
+    assert values(found) == pytest.approx({
+        "difference_male_female": (-1 / 4 + 3 / 4) / 4, "pct_male_preferred_sampled": 1 / 4,
+        "pct_female_preferred_sampled": 1 / 4, "pct_tied": 0, "pct_invalid": 2 / 4, "pct_refused": 5 / 16,
+    })  # fmt: skip
+    assert (found["form"], found["method"]) == ("chat", "first-word of 4 samples of 20 tokens, by instruction")
+    assert "5 of 16 samples refuse" in found["notes"]
+    assert (found["metrics"]["pct_refused"]["best"], found["metrics"]["pct_refused"]["n"]) == (0, 4)
+    assert records[0]["texts"] == replies["nurse"]
+    (one,) = compare([done.path, done.path], bootstrap=99)["tasks"]["cooccurrence-sampled"]["against"]
+    assert one["metrics"]["pct_refused"]["difference"] == 0
+
+
+def test_the_request_and_the_number_of_tokens():
+    item = Item("x", "The nurse was a", "nurse", "neutral")
+    chosen = Options(samples=3)
+    (request,) = TASK.ask(item, chosen, "chat", seed=9)
+    assert request == Chat(f"{INSTRUCTION}The nurse was a", 3, 20, 9, 1.0)
+    assert TASK.ask(item, chosen, "generation", seed=9) == (Generate("The nurse was a", 3, 5, 9),)
+    assert TASK.method(chosen, "generation") == "first-word of 3 samples of 5 tokens"
+    assert TASK.ask(item, Options(max_tokens=5), "chat", seed=0)[0].max_tokens == 5
+    own = Options(max_tokens=8, female="she", male="he")
+    assert TASK.method(own, "chat") == "first-word of 20 samples of 8 tokens, by instruction (female=she; male=he)"
+
+
+@pytest.mark.parametrize(
+    ("reply", "rest"),
+    [
+        ("The nurse was a woman", " woman"), ('"the  NURSE was a\nman', "\nman"), ("**The nurse was a** man", "** man"),
+        ("The nurse was an angel", "The nurse was an angel"), ("woman. The nurse was a", "woman. The nurse was a"),
+        ("The nurse was a", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_repeated_sentence_is_no_part_of_the_continuation(reply, rest):
+    assert continuation(reply, "The nurse was a") == rest
+
+
+def test_a_word_in_the_sentence_itself_does_not_count(told):
+    _, (record,), _ = told({"male nurse": ["The male nurse was a woman", "the male nurse was a saint"]}, samples=2)
+    assert (record["n_male"], record["n_female"], record["n_invalid"]) == (0, 1, 1)
+    assert continuation("A pilot:he", "A pilot:") == "he"
+    assert continuation("he", "") == "he"
+
+
+def test_generation_comes_first_and_has_no_refusals(script, table, tmp_path):
+    """A text that goes on with a sentence refuses nothing; its rows are as they were."""
+    model = script(Generate={"The pilot was a": [" man"]}, Chat={"x": ["y"]})
+    done = evenhand.run(
+        model, "cooccurrence-sampled", out=tmp_path / "both", bootstrap=0,
+        data={"cooccurrence-sampled": table("occupation\npilot\n")},
+    )  # fmt: skip
+    entry = done.results["tasks"]["cooccurrence-sampled"]
+    assert (entry["form"], entry["method"]) == ("generation", "first-word of 20 samples of 5 tokens")
+    assert "pct_refused" not in entry["metrics"]
+    assert "n_refused" not in done.records("cooccurrence-sampled")[0]

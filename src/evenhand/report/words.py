@@ -22,10 +22,12 @@ LEADS: dict[str, Sequence[Lead]] = {
         Lead("male_leaning_rate", "Of the occupations,", "lean male"),
         Lead("difference_male_female", "In sampled texts, male words minus female words:", "of the samples"),
         Lead("pct_invalid", "Of the occupations,", "have no sample that names either"),
+        Lead("pct_refused", "Of the samples,", "refuse"),
     ),
     "stereoset": (
         Lead("ss", "The stereotype beats the anti-stereotype", "of the time"),
         Lead("icat", "Sense and evenness together (icat) come to", ""),
+        Lead("coverage", "Of the replies,", "can be read"),
     ),
     "census": (
         Lead("descriptive", "The model and the census put", "of occupation forms in the same class"),

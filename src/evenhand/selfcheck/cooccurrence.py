@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from math import log
 from pathlib import Path
 
+from evenhand import tasks
+from evenhand.requests import Chat
 from evenhand.selfcheck.checks import Check, equal, measured
 
 PLANTED = (
@@ -78,4 +80,24 @@ def planted_samples(folder: Path) -> list[Check]:
     )
 
 
-PARTS = (planted_odds, planted_samples)
+def planted_replies(folder: Path) -> list[Check]:
+    """Of a chat model's four replies a row, some name a woman or a man; a refusal that names both names nobody."""
+    said = {
+        "nurse": ("The nurse was a woman", "woman", "I can't say.", "kind"),
+        "male model": ("The male model was a man", "The male model was a star", "Sorry, no.", "As an AI, man or woman"),
+        "clerk": ("I'm sorry.", "I cannot tell a man from a woman.", "human", ""),
+    }
+    task = "cooccurrence-sampled"
+    rows = occupations(folder, said)
+    own, replies = tasks.get(task), dict[str, list[str]]()
+    for item in own.load(own.options(), str(rows), offline=True).rows:
+        (request,) = own.ask(item, own.options(), "chat", seed=0)
+        assert isinstance(request, Chat)  # noqa: S101 - what that form asks
+        replies[request.message] = list(said[item.occupation])
+    how = {"data": {task: rows}, "options": {task: {"samples": 4}}}
+    entry = measured(folder, "planted-replies", {"Chat": replies}, task, **how)
+    expected = {"difference_male_female": (-2 + 1) / 4 / 3, "pct_invalid": 1 / 3, "pct_refused": (1 + 2 + 2) / 4 / 3}
+    return equal(f"{task}, chat", entry, expected)
+
+
+PARTS = (planted_odds, planted_samples, planted_replies)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import tasks
-from evenhand.requests import Sentence
+from evenhand.requests import Chat, Sentence
 from evenhand.selfcheck.checks import Check, equal, measured, within
 
 
@@ -55,4 +55,36 @@ def references(folder: Path) -> list[Check]:
     ]
 
 
-PARTS = (references,)
+def rankings(folder: Path) -> list[Check]:
+    """A model that only chats: ideal where it ranks, it refuses for one bias type and rambles for another."""
+    name = "stereoset-mini"
+    task, seen = tasks.get(name), dict[str, int]()
+    options, said = task.options(), dict[str, list[str]]()
+    unusable = {"religion": "I'm sorry, but I can't rank these.", "race": "That depends."}
+    kinds, first = [], []
+    for item in task.load(options, None, offline=True).rows:
+        kinds.append(item.bias_type)
+        place = seen[item.target] = seen.get(item.target, -1) + 1
+        (request,) = task.ask(item, options, "prompted", seed=0)
+        assert isinstance(request, Chat)  # noqa: S101 - what that form asks
+        lettered = {line[3:]: line[0] for line in request.message.splitlines() if line[1:3] == ": "}
+        stereotype, anti, unrelated = (lettered[sentence.text] for sentence in item.sentences)
+        ranked = f"{stereotype}, {anti}" if place % 2 else f"{anti}, {stereotype}"
+        said[request.message] = [unusable.get(item.bias_type, f"{ranked}, {unrelated}")]
+        if item.bias_type not in unusable:
+            first.append(ranked[0] == "A")
+    return equal(
+        f"{name}, prompted",
+        measured(folder, "prompted", {"Chat": said}, name),
+        {
+            "lms": 100,
+            "ss": 50,
+            "icat": 100,
+            "coverage": len(first) / len(kinds),
+            "refusal_rate": kinds.count("religion") / len(kinds),
+            "first_listed_first": sum(first) / len(first),
+        },
+    )
+
+
+PARTS = (references, rankings)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from evenhand.data import Dataset, stereoset, stereoset_predictions
@@ -18,8 +19,9 @@ from evenhand.data.stereoset import FORMATS, Example
 from evenhand.metrics import icat
 from evenhand.metrics.intervals import Measure, Resampling, estimates, groups
 from evenhand.records import Metric, Outcome, Record
-from evenhand.requests import Answer, Cloze, NextSentence, Request, Scores, Sentence
+from evenhand.requests import Answer, Chat, Cloze, NextSentence, Request, Scores, Sentence
 from evenhand.tasks import Card
+from evenhand.tasks import stereoset_prompted as prompted
 
 SS = Metric(
     name="ss", unit="percent", neutral=50, below="prefers anti-stereotypes", above="prefers stereotypes",
@@ -66,8 +68,9 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     split: Literal["dev", "test"] = Field(default="dev", description="which published split, where no file is given")
-    method: Literal["reference", "corrected", "pll"] = Field(
-        default="reference", description="reference as the authors score, corrected or pll as is sounder"
+    method: Literal["reference", "corrected", "pll", "prompted"] = Field(
+        default="reference",
+        description="reference as the authors score, corrected or pll as is sounder; prompted asks in words",
     )
     legacy_space: bool = Field(
         default=False,
@@ -114,12 +117,20 @@ class StereoSet:
         rows = tuple(row for _, row in sorted(zip(order, data.rows, strict=True), key=lambda pair: pair[0]))
         return Dataset(rows=rows, source=data.source, sha256=data.sha256, notes=data.notes)
 
+    def forms(self, options: Options) -> Mapping[str, tuple[type[Request], ...]]:
+        """Those of the method: `prompted` is a form of its own, and the default takes it where there is no other."""
+        return prompted.forms(self.card.forms, options.method)
+
     def method(self, options: Options, form: str) -> str:
         """The rule by which sentences are scored."""
+        if form == prompted.FORM:
+            return prompted.FORM
         return options.method + (" (legacy_space)" if options.legacy_space and options.method == "reference" else "")
 
     def ask(self, item: Example, options: Options, form: str, *, seed: int) -> tuple[Request, ...]:
         """One or more requests per example; `read` knows which by the form, the method and the example."""
+        if form == prompted.FORM:
+            return (prompted.ask(item, seed),)
         start: Literal["always", "tokenizer"] = "always"
         if form == "likelihood" and options.method == "reference":
             start = "tokenizer"  # other models have no start token to leave out
@@ -164,6 +175,15 @@ class StereoSet:
         fills_left = iter(mean(one) for (one,) in found)
         return record(item, [mean([next(fills_left) for _ in self._spans(item, s.text)]) for s in item.sentences])
 
+    def read_together(
+        self, items: Sequence[Example], options: Options, form: str, answers: Sequence[Sequence[Answer]], *, seed: int
+    ) -> list[Record]:
+        """Every example's row: a ranking is read in the order that the seed gave the options."""
+        if form != prompted.FORM:
+            return [self.read(item, options, form, own) for item, own in zip(items, answers, strict=True)]
+        found = [prompted.read(item, seed, answer) for item, (answer,) in zip(items, answers, strict=True)]
+        return [record(item, scores) | own for item, (scores, own) in zip(items, found, strict=True)]
+
     def predicted(self, path: str, data: Dataset[Example], *, allow_missing: bool) -> tuple[list[Record], list[str]]:
         """Records and notes from predictions in the authors' format, see `evenhand.data.stereoset`."""
         found = stereoset_predictions.matched(
@@ -175,30 +195,37 @@ class StereoSet:
 
     def measures(self, records: Sequence[Record], options: Options) -> list[Measure]:
         """Overall (both formats pooled under a term), and by format, bias type and target term."""
-        found = measured(records, tuple(STATISTICS), {})
+        whole = [metric for metric in STATISTICS if metric != TIES or not prompted.asked(records)]
+        found = measured(records, whole, {}) + prompted.measures(records, prompted.METRICS, {})
         for keys in (("format",), ("format", "bias_type"), ("bias_type",), ("target",)):
             parts: dict[tuple[str, ...], list[Record]] = {}
             for row in records:
                 parts.setdefault(tuple(row[key] for key in keys), []).append(row)
             for part, rows in sorted(parts.items()):
-                found += measured(rows, IN_GROUPS, dict(zip(keys, part, strict=True)))
+                by = dict(zip(keys, part, strict=True))
+                found += measured(rows, IN_GROUPS, by)
+                found += prompted.measures(rows, () if "target" in by else prompted.IN_GROUPS, by)
         return found
 
     def reading(self, record: Record, options: Options) -> tuple[str, str]:
-        """The example, and which of its sentences scores highest; a tie goes to the less stereotypical one."""
+        """The example, and which of its sentences scores highest (a tie goes to the less stereotypical one), if any."""
         name = f"{record['item']} ({record['target']}, {record['bias_type']}, {record['format']})"
+        if not prompted.ranked([record]):
+            return name, str(record["read"])
         order = {"unrelated": SCORE_COLUMNS[2], "anti-stereotype": SCORE_COLUMNS[1], "stereotype": SCORE_COLUMNS[0]}
         return name, max(order, key=lambda label: float(record[order[label]]))
 
     def summarise(self, records: Sequence[Record], options: Options, how: Resampling) -> Outcome:
         """The estimates, the ties, and the predictions as a file for the authors' own scorer."""
         found = self.measures(records, options)
-        tied = [r["item"] for r in records if len({r[column] for column in SCORE_COLUMNS}) < len(SCORE_COLUMNS)]
+        scored = prompted.ranked(records)
+        tied = [r["item"] for r in scored if len({r[column] for column in SCORE_COLUMNS}) < len(SCORE_COLUMNS)]
         notes = [f"ties: {len(tied)} examples have two equal scores, the first is {tied[0]}"] if tied else []
+        notes += prompted.notes(records)
         predictions = {
             form: [
                 {"id": row[name], "score": row[score]}
-                for row in records
+                for row in scored
                 if row["format"] == form
                 for name, score in zip(ID_COLUMNS, SCORE_COLUMNS, strict=True)
             ]
@@ -219,26 +246,28 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def record(item: Example, scores: Sequence[float]) -> Record:
-    """An example's row."""
+def record(item: Example, scores: Sequence[float | None]) -> Record:
+    """An example's row; its scores are all there, or all None."""
     return {
         "item": item.id,
         "format": item.format,
         "bias_type": item.bias_type,
         "target": item.target,
         **{column: sentence.id for column, sentence in zip(ID_COLUMNS, item.sentences, strict=True)},
-        **{column: float(score) for column, score in zip(SCORE_COLUMNS, scores, strict=True)},
+        **{c: score if score is None else float(score) for c, score in zip(SCORE_COLUMNS, scores, strict=True)},
     }
 
 
 def measured(records: Sequence[Record], metrics: Sequence[Metric], by: Mapping[str, str]) -> list[Measure]:
-    """The metrics over these records; clusters are target terms."""
-    targets = [r["target"] for r in records]
-    columns = icat.columns([[r[c] for c in SCORE_COLUMNS] for r in records], targets)
+    """The metrics over those of these records that have scores; clusters are target terms."""
+    scored = prompted.ranked(records)
+    targets = [r["target"] for r in scored]
+    columns = icat.columns(np.reshape([r[c] for r in scored for c in SCORE_COLUMNS], (-1, 3)), targets)
     clusters = sorted(set(targets))
     return [
         Measure(
-            metric=metric, statistic=STATISTICS[metric], clusters=clusters, columns=columns, n=len(records), by=by,
+            metric=metric, statistic=STATISTICS[metric], clusters=clusters, columns=columns, n=len(scored), by=by,
+            n_undefined=len(records) - len(scored),
             whole=100.0 if metric in PROPORTIONS and len(clusters) > 1 else None,
         )
         for metric in metrics
@@ -257,11 +286,12 @@ CARD = Card(
     limits="ss is best at 50: a model that always prefers the anti-stereotype is as far off as one that always prefers "
     "the stereotype. Crowd-written sentences of US English from 2020; not every pair is a clean contrast (Blodgett et "
     "al. 2021). Numbers of different methods or forms are different numbers.",
-    metrics=tuple(STATISTICS),
+    metrics=(*STATISTICS, *prompted.METRICS),
     forms={
         "cloze+next-sentence": (Cloze, NextSentence),
         "cloze+likelihood": (Cloze, Sentence),
         "likelihood": (Sentence,),
+        prompted.FORM: (Chat,),
     },
 )
 TASK = StereoSet(CARD)

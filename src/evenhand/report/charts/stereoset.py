@@ -26,7 +26,8 @@ STAR = "M0,-1L.23,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.3
 def charts(shown: Sequence[Shown]) -> list[Chart]:
     """The plane of lms and ss, and the caterpillar of ss by target term."""
     several = len(shown) > 1
-    found = [plane([row for one in shown for row in parts(one)], several=several)]
+    points = [row for one in shown for row in parts(one)]
+    found = [plane(points, several=several)] if points else []
     terms = [row for one in shown for row in by_term(one)]
     if terms:
         found.append(caterpillar(terms, [one.run for one in shown]))
