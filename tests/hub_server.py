@@ -6,18 +6,25 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+def commit(revision):
+    """The commit that a revision of a name of its own stands for."""
+    return hashlib.sha1(revision.encode()).hexdigest()
+
+
 @contextmanager
 def hub(models=(), datasets=(), status=404):
-    """Serves {OWNER/NAME: folder}; yields the address and the list of requests so far.
+    """Serves {OWNER/NAME: folder}, or {OWNER/NAME: {REVISION: folder}}; yields the address and the requests so far.
 
-    What is not there answers `status`: the real Hub says 401 for models that it does not have.
+    What is not there answers `status`: the real Hub says 401 for models that it does not have. A folder alone has any
+    revision that is asked for.
     """
-    known = {("models", name): Path(folder) for name, folder in dict(models).items()}
-    known |= {("datasets", name): Path(folder) for name, folder in dict(datasets).items()}
+    known = {("models", name): served for name, served in dict(models).items()}
+    known |= {("datasets", name): served for name, served in dict(datasets).items()}
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -41,14 +48,21 @@ def hub(models=(), datasets=(), status=404):
             parts = parts[1:] if api else parts
             kind = parts.pop(0) if parts[0] in ("models", "datasets") else "models"
             name, action, rest = "/".join(parts[:2]), parts[2] if len(parts) > 2 else "", parts[4:]
-            folder = known.get((kind, name))
-            if folder is None:
+            served = known.get((kind, name))
+            if served is None:
                 code = "GatedRepo" if status == 403 else "RepoNotFound"
                 return self.reply(status, X_Error_Code=code, X_Error_Message="no such repository")
+            asked_for = unquote(parts[3]) if len(parts) > 3 else "main"
+            folder, sha = Path(served) if not isinstance(served, dict) else None, COMMIT
+            for revision, own in served.items() if folder is None else ():
+                if asked_for in (revision, commit(revision)):
+                    folder, sha = Path(own), commit(revision)
+            if folder is None:
+                return self.reply(404, X_Error_Code="RevisionNotFound", X_Error_Message="no such revision")
             files = sorted(file for file in folder.rglob("*") if file.is_file())
             if api and action == "revision":
                 siblings = [{"rfilename": file.relative_to(folder).as_posix()} for file in files]
-                return self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode())
+                return self.reply(200, json.dumps({"id": name, "sha": sha, "siblings": siblings}).encode())
             if api and action == "tree":
                 tree = [
                     {
@@ -62,10 +76,10 @@ def hub(models=(), datasets=(), status=404):
                 return self.reply(200, json.dumps(tree).encode(), Content_Type="application/json")
             file = folder / "/".join(rest)
             if action != "resolve" or not file.is_file():
-                return self.reply(404, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
+                return self.reply(404, X_Error_Code="EntryNotFound", X_Repo_Commit=sha)
             body = file.read_bytes()
             etag = f'"{hashlib.sha1(body).hexdigest()}"'
-            return self.reply(200, body, ETag=etag, X_Repo_Commit=COMMIT, Content_Type="application/octet-stream")
+            return self.reply(200, body, ETag=etag, X_Repo_Commit=sha, Content_Type="application/octet-stream")
 
         do_GET = do_HEAD = serve  # noqa: N815 - the names that http.server asks for
 

@@ -249,7 +249,7 @@ def test_data_that_will_not_do(here, model, table, text, words, tmp_path):
         (["--limit", "0"], "--limit: 0"), (["--limit", "-3"], "--limit: -3"), (["--limit", "many"], "--limit"),
         (["--seed", "-1"], "--seed"), (["--bootstrap", "-1"], "--bootstrap"), (["--batch-tokens", "0"], "--batch"),
         (["--device", "gpu"], "--device: 'gpu'"), (["--device", "cuda:x"], "--device: 'cuda:x'"),
-        (["--dtype", "int8"], "--dtype: 'int8'"), (["--colour"], "--colour"), (["--out"], "--out"), (["more"], "more"),
+        (["--dtype", "int8"], "--dtype: 'int8'"), (["--colour"], "--colour"), (["--out"], "--out"),
     ],
     ids=named,
 )  # fmt: skip

@@ -221,6 +221,21 @@ def test_runs_of_other_forms_or_versions_are_refused(measure):
     refused(both, "version 99", "version 1", "run it again")
 
 
+def test_what_is_not_alike_is_left_out_and_said_where_that_is_asked(measure):
+    a, b = measure("a"), measure("b", 2)
+    other, old = edited(measure("c", 3), form="cloze"), edited(measure("d", 4), version=2)
+    few = measure("e", 5, file="few", titles=TITLES[:3])
+    found = compare([a, other, b, old, few], bootstrap=99, leave_out=True)
+    assert found["tasks"] == compare([a, b], bootstrap=99)["tasks"]
+    assert [one["run"] for one in found["others"]] == [str(path) for path in (other, b, old, few)]
+    said = ("form continuation", "version 1", "other data")
+    assert all(word in note for word, note in zip(said, found["notes"], strict=True))
+    assert all(note.startswith("cooccurrence cannot be compared: ") for note in found["notes"])
+    (b / "records" / "cooccurrence.parquet").unlink()
+    nothing = compare([a, b, measure("f", task="stereoset-mini")], bootstrap=99, leave_out=True)
+    assert nothing["tasks"] == {} and "no records of 'cooccurrence'" in nothing["notes"][-1]
+
+
 def test_the_words_exchanged_flip_every_sign(measure):
     """Same model, the two groups' words exchanged: another method by name, the same numbers with the sign turned."""
     a, b = measure("a"), measure("b", 2)
@@ -279,6 +294,8 @@ def test_the_command(cli, measure):
     assert done.rc == 0
     assert "likelihood_diff" in done.stdout and "baseline" in done.stdout
     assert "\x1b" not in done.stdout
+    done = cli("compare", a, b, measure("c", 3), "--bootstrap", 99)
+    assert done.rc == 0 and done.stdout.count("minus the baseline") == 2
     done = cli("compare", a)
     assert (done.rc, done.stderr.count("\n"), done.stdout) == (2, 1, "")
     done = cli("compare", a, measure("d", file="few", titles=TITLES[:3]))

@@ -102,11 +102,13 @@ def test_the_contract_knows_no_torch(name):
     assert not roots(imports(name)) & {*HEAVY, "tokenizers", "safetensors", "numpy"}
 
 
-def test_the_loop_names_no_benchmark_and_no_model():
-    said = [word for word in words("run.py") if BENCHMARKS.search(word) or MODELS.search(word)]
-    named = [word for word in words("run.py") if word in tasks.known()]
+@pytest.mark.parametrize("name", ["run.py", "many.py"])
+def test_the_loop_names_no_benchmark_and_no_model(name):
+    said = [word for word in words(name) if BENCHMARKS.search(word) or MODELS.search(word)]
+    named = [word for word in words(name) if word in tasks.known()]
     assert not said + named
-    assert not [module for module in imports("run.py") if re.match(r"evenhand\.(tasks|models)\.\w+\.|torch", module)]
+    assert not [module for module in imports(name) if re.match(r"evenhand\.(tasks|models)\.\w+\.|torch", module)]
+    assert "print" not in calls(name) and not roots(imports(name)) & {"rich", "typer"}
 
 
 @pytest.mark.parametrize("name", room("tasks"))

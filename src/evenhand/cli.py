@@ -77,13 +77,16 @@ def start(
 @app.command("run")
 def run_command(
     model: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            help="Hub id, local folder, demo, smollm2-135m, minilm; masked:REF, causal:REF, encoder:REF, scripted:FILE."
+            help="Hub id (or ID@REVISION), local folder, demo, smollm2-135m, minilm; masked:REF, causal:REF, "
+            "encoder:REF, scripted:FILE. Several are compared with the first."
         ),
     ],
     tasks: Annotated[str, typer.Option(help="Benchmarks, separated by commas; see `evenhand tasks`.")] = "cooccurrence",
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/MODEL if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; runs/MODEL if not given. Of several models, the one above.")
+    ] = None,
     data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Data of your own for a task.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of a task.")] = None,
     pack: Annotated[str | None, typer.Option(help="A pack's name or folder, for the task census.")] = None,
@@ -104,9 +107,12 @@ def run_command(
         bool, typer.Option("--report/--no-report", help="Write report.html too, where evenhand[report] is installed.")
     ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json's content and nothing else.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print results.json's content, or the comparison's, and nothing else.")
+    ] = False,
 ) -> None:
     """Measure MODEL on benchmarks and keep everything in a run folder. The same command again goes on from there."""
+    from evenhand.cli_many import run_several
     from evenhand.report.html import beside
     from evenhand.report.lines import printable
     from evenhand.report.progress import Bar
@@ -117,12 +123,16 @@ def run_command(
         typer.echo("--trust-remote-code: code from the model's repository runs with all your rights", err=True)
     names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
     bar: Bar = Bar(quiet=quiet)
+    how: dict[str, Any] = {
+        "data": pairs(data or [], "--data"), "options": task_options(option or []), "pack": pack, "limit": limit,
+        "device": device, "dtype": dtype, "batch_tokens": batch_tokens, "seed": seed, "bootstrap": bootstrap,
+        "fresh": fresh, "offline": offline, "trust_remote_code": trust_remote_code, "progress": bar,
+    }  # fmt: skip
     try:
-        done = run(
-            model, names, out=out, data=pairs(data or [], "--data"), options=task_options(option or []), pack=pack,
-            limit=limit, device=device, dtype=dtype, batch_tokens=batch_tokens, seed=seed, bootstrap=bootstrap,
-            fresh=fresh, offline=offline, trust_remote_code=trust_remote_code, progress=bar,
-        )  # fmt: skip
+        if len(model) > 1:
+            run_several(model, names, out or Path("runs"), report=report, as_json=as_json, **how)
+            return
+        done = run(model[0], names, out=out, **how)
     finally:
         bar.end()
     show(done.results, names, as_json=as_json)

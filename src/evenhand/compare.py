@@ -19,13 +19,16 @@ Comparable = Measure | Tally
 ALIKE = ("version", "method", "form")
 
 
-def compare(paths: Sequence[str | Path], *, bootstrap: int = 9999, seed: int = 0) -> dict[str, Any]:
+def compare(
+    paths: Sequence[str | Path], *, bootstrap: int = 9999, seed: int = 0, leave_out: bool = False
+) -> dict[str, Any]:
     """Every run against the first, metric by metric.
 
     Args:
         paths: two or more run folders; the first is the baseline.
         bootstrap: draws of the intervals and of the permutation tests; 0 turns them off.
         seed: their seed.
+        leave_out: a task that cannot be compared in two runs becomes a note that says why, in place of an error.
 
     Returns:
         What `evenhand compare --json` prints: per task and run the differences (the run minus the baseline) over all
@@ -40,15 +43,15 @@ def compare(paths: Sequence[str | Path], *, bootstrap: int = 9999, seed: int = 0
     found = [read_results(path) for path in folders]
     first, others = found[0], found[1:]
     shared = [name for name in first["tasks"] if any(name in other["tasks"] for other in others)]
-    if not shared:
+    if not shared and not leave_out:
         listed = "; ".join(f"{path} has {', '.join(run['tasks']) or 'none'}" for path, run in _zip(folders, found))
         raise InputError(f"no task in common: {listed}")
-    for name in shared:
-        for path, other in _zip(folders[1:], others):
-            if name in other["tasks"] and (
-                reason := unlike(first["tasks"][name], other["tasks"][name], folders[0], path)
-            ):
-                raise InputError(f"{name} cannot be compared: {reason}")
+    both = [
+        (name, path, other) for name in shared for path, other in _zip(folders[1:], others) if name in other["tasks"]
+    ]
+    if not leave_out:
+        for name, path, other in both:
+            _refuse_unlike(name, first["tasks"][name], other["tasks"][name], folders[0], path)
     how = Resampling(bootstrap, seed)
     results: dict[str, Any] = {
         "schema": SCHEMA,
@@ -58,15 +61,18 @@ def compare(paths: Sequence[str | Path], *, bootstrap: int = 9999, seed: int = 0
         "notes": _notes(folders, found),
         "warnings": _warnings(folders, found),
     }
-    for name in shared:
+    for name, path, other in both:
         entry = first["tasks"][name]
-        against = [
-            _against(name, entry, folders[0], path, how)
-            for path, other in _zip(folders[1:], others)
-            if name in other["tasks"]
-        ]
+        try:
+            _refuse_unlike(name, entry, other["tasks"][name], folders[0], path)
+            one = _against(name, entry, folders[0], path, how)
+        except InputError as error:
+            if not leave_out:
+                raise
+            results["notes"].append(str(error))
+            continue
         about = {key: entry[key] for key in (*ALIKE, "data")}
-        results["tasks"][name] = about | {"against": against}
+        results["tasks"].setdefault(name, about | {"against": []})["against"].append(one)
     every = [one for task in results["tasks"].values() for one in task["against"]]
     _correct(metric for one in every for metric in one["metrics"].values())
     _correct(metric for one in every for group in one["groups"] for metric in group["metrics"].values())
@@ -86,6 +92,11 @@ def unlike(first: Mapping[str, Any], second: Mapping[str, Any], a: Path, b: Path
         one, two = (f"{e['data']['source']} ({e['data']['sha256'][:8]})" for e in (first, second))
         return f"other data: {one} in {a}, {two} in {b}"
     return None
+
+
+def _refuse_unlike(name: str, first: Mapping[str, Any], second: Mapping[str, Any], a: Path, b: Path) -> None:
+    if reason := unlike(first, second, a, b):
+        raise InputError(f"{name} cannot be compared: {reason}")
 
 
 def _notes(folders: Sequence[Path], runs: Sequence[dict[str, Any]]) -> list[str]:

@@ -14,6 +14,7 @@ import hub_server
 from evenhand.errors import InputError, ModelError
 from evenhand.models import LoadOptions, hub, kinds, load
 from evenhand.requests import Cloze, Continuation
+from evenhand.run import slug
 
 CONTINUATION = Continuation("The doctor was a", (" man", " woman"))
 CLOZE = Cloze("The BLANK was a man.", (4, 9), ("doctor", "plumber"))
@@ -341,3 +342,72 @@ def test_offline_without_the_model_is_an_input_error(served, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "it is not in the Hub cache" in refused("tiny/gpt2")
     assert served == []
+
+
+# --- revisions
+
+
+@pytest.fixture
+def revised(checkpoint, tmp_path, monkeypatch):
+    """A Hub with one model in two revisions, and a branch whose name holds a slash; yields its requests so far."""
+    revisions = {"main": "GPT2LMHeadModel", "step1000": "OPTForCausalLM", "refs/pr/1": "GPT2LMHeadModel"}
+    served = {"tiny/model": {name: checkpoint(architecture) for name, architecture in revisions.items()}}
+    with hub_server.hub(served) as (address, asked):
+        hub_server.point(monkeypatch, tmp_path / "cache", address)
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("ref", "revision", "architecture"),
+    [
+        ("tiny/model", "main", "GPT2LMHeadModel"),
+        ("tiny/model@step1000", "step1000", "OPTForCausalLM"),
+        ("causal:tiny/model@step1000", "step1000", "OPTForCausalLM"),
+        ("tiny/model@refs/pr/1", "refs/pr/1", "GPT2LMHeadModel"),
+        (f"tiny/model@{hub_server.commit('step1000')}", "step1000", "OPTForCausalLM"),
+    ],
+)
+def test_a_revision_is_the_one_that_answers(revised, checkpoint, ref, revision, architecture):
+    there, here = load(ref, CPU), load(str(checkpoint(architecture)), CPU)
+    who = there.identity()
+    assert (who.ref, who.revision) == (ref.removeprefix("causal:"), hub_server.commit(revision))
+    assert who.fingerprint == here.identity().fingerprint
+    assert asking.ask(there, [CONTINUATION]) == asking.ask(here, [CONTINUATION])
+    assert slug(ref) == ref.replace(":", "-").replace("/", "-").replace("@", "-")
+
+
+def test_a_revision_that_was_fetched_is_there_offline_and_another_is_not(revised):
+    offline = LoadOptions(device="cpu", offline=True)
+    first = asking.ask(load("tiny/model@step1000", CPU), [CONTINUATION])
+    before = len(revised)
+    assert asking.ask(load("tiny/model@step1000", offline), [CONTINUATION]) == first
+    assert "revision 'main' is not in the Hub cache" in refused("tiny/model@main", options=offline)
+    assert len(revised) == before
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        ("tiny/model@step9", "the Hub has no revision 'step9' of it"),
+        ("causal:tiny/model@step9", "the Hub has no revision 'step9' of it"),
+        ("tiny/model@", "no revision after the @"),
+        ("tiny/none@step1000", "the Hub has none of that name"),
+        ("@main", "not a Hub id"),
+        ("demo@main", "demo has one revision"),
+        ("causal:demo@x", "demo has one revision"),
+        ("masked:smollm2-135m@1", "smollm2-135m has one revision"),
+    ],
+)
+def test_a_revision_that_is_not_there_is_refused(revised, ref, said):
+    assert said in refused(ref)
+
+
+def test_a_folder_has_no_revisions_and_may_have_an_at_in_its_name(revised, copy):
+    folder = copy()
+    assert "is a local folder, which has no revisions" in refused(f"{folder}@step1000")
+    assert "is a local folder, which has no revisions" in refused(f"{folder}@")
+    named = folder.rename(folder.with_name("model@step1000"))
+    who = load(str(named), CPU).identity()
+    assert (who.ref, who.revision) == (str(named), None)
+    assert "is a local folder, which has no revisions" in refused(f"{named}@main")
+    assert revised == []

@@ -88,14 +88,14 @@ def result(name, records, *, method="rule", form="form", source="made up", boots
     )
 
 
-def folder(path, made=None, *, ref="owner/model", spec=None, entries=None, meta=True, **how):
+def folder(path, made=None, *, ref="owner/model", revision="abc123", spec=None, entries=None, meta=True, **how):
     """A run folder with these tasks' records; `entries` are put into results.json as they are."""
     made = {name: make() for name, make in MADE.items()} if made is None else made
     (path / "records").mkdir(parents=True)
     model = {
         "ref": ref,
         "kind": "causal",
-        "revision": "abc123",
+        "revision": revision,
         "fingerprint": "f00d",
         "dtype": "float32",
         "start": None,
@@ -115,3 +115,14 @@ def folder(path, made=None, *, ref="owner/model", spec=None, entries=None, meta=
         }  # fmt: skip
         (path / "run.json").write_text(json.dumps(about), encoding="utf-8")
     return path
+
+
+def checkpoints(path, refs, *, revision="abc123", tasks=("cooccurrence",), **how):
+    """A run folder for each of these references, whose likelihood_diff rises from one to the next."""
+    made = []
+    for i, ref in enumerate(refs):
+        rows = {name: MADE[name](seed=i) for name in tasks}
+        for row in rows.get("cooccurrence", ()):
+            row["likelihood_diff"] += i / 2
+        made.append(folder(path / f"run{i}", rows, ref=ref, revision=revision, **how))
+    return made

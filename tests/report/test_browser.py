@@ -1,11 +1,12 @@
 """The page in a real browser: Debian's chromium, driven by playwright. Skipped where they are absent, except in CI."""
 
+import itertools
 import os
 import shutil
 from pathlib import Path
 
 import pytest
-from pages import HOSTILE, cooccurrence, folder
+from pages import HOSTILE, checkpoints, cooccurrence, folder
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -49,10 +50,14 @@ def report(browser, tmp_path_factory):
     path = tmp_path_factory.mktemp("browser")
     one = folder(path / "one", ref="model-a")
     two = folder(path / "two", {"cooccurrence": cooccurrence(seed=1)}, ref="model-b")
+    steps = checkpoints(path / "steps", [f"org/name@step{n}" for n in (1000, 200, 0, 3000)])
+    words = checkpoints(path / "words", [f"org/name@{name}" for name in ("warm", "cool", "hot-as-it-can-be")])
     bad = folder(path / "bad", {"cooccurrence": cooccurrence(60, names=(HOSTILE,))}, ref=HOSTILE)
     return {
         "one": html.write([one], path / "one.html"),
         "two": html.write([one, two], path / "two.html"),
+        "steps": html.write(steps, path / "steps.html"),
+        "words": html.write(words, path / "words.html"),
         "bad": html.write([bad], path / "bad.html"),
     }
 
@@ -79,7 +84,7 @@ def visit(browser, report):
         context.close()
 
 
-@pytest.mark.parametrize(("name", "charts"), [("one", 8), ("two", 8), ("bad", 1)])
+@pytest.mark.parametrize(("name", "charts"), [("one", 8), ("two", 8), ("steps", 3), ("words", 3), ("bad", 1)])
 def test_it_draws_every_chart_and_asks_no_network(visit, report, name, charts):
     page, said, asked = visit(name)
     assert said == []
@@ -129,6 +134,28 @@ def test_hover_names_what_is_under_the_pointer(visit, chart, mark, words):
     assert all(word in text for word in words)
     page.mouse.move(2, 2)
     page.wait_for_selector("#tip", state="hidden", timeout=5000)
+
+
+@pytest.mark.parametrize(
+    ("name", "ticks"), [("steps", ["0", "200", "1,000", "3,000"]), ("words", ["warm", "cool", "hot-as-it-can-be"])]
+)
+def test_a_curve_has_a_dot_and_an_interval_per_run_in_their_order(visit, name, ticks):
+    page, said, _ = visit(name)
+    for chart in ("task-cooccurrence-curve-1", "task-cooccurrence-curve-2"):
+        svg = page.locator(f"#{chart} svg")
+        dots = svg.locator(".mark-symbol.role-mark path")
+        assert dots.count() == len(ticks)
+        across = [dot.bounding_box()["x"] for dot in dots.all()]
+        assert across == sorted(across) and len(set(across)) == len(ticks)
+        assert svg.locator(".mark-line.role-mark path").count() == 1
+        assert svg.locator(".mark-rule.role-mark line").count() == len(ticks) + 1  # and the neutral value's
+        labels = svg.locator(".role-axis-label").first.locator("text").all()
+        assert [label.inner_html() for label in labels] == ticks
+        boxes = [label.bounding_box() for label in labels]
+        assert all(a["x"] + a["width"] < b["x"] for a, b in itertools.pairwise(boxes))
+    assert said == []
+    hovered = hover(page, "task-cooccurrence-curve-1", ".mark-symbol.role-mark path")
+    assert ("step0" if name == "steps" else "warm") in hovered and "likelihood_diff" in hovered
 
 
 def values(page, table, column):

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("altair", reason="needs evenhand[report]")
 
-from pages import HOSTILE, bios, census, cooccurrence, folder, result, stereoset
+from pages import HOSTILE, MADE, bios, census, checkpoints, cooccurrence, folder, result, stereoset
 
 from evenhand import tasks
 from evenhand.errors import InputError
-from evenhand.report import charts, html
+from evenhand.report import charts, curve, html
 from evenhand.report.page import embedded
 from evenhand.report.source import View, called, views
 
@@ -80,7 +80,9 @@ def test_every_task_has_its_sentence_card_charts_tables_and_limits(whole):
         assert page.all("h2", id=f"task-{name}")
         assert card.limits in said
         assert card.licence in said
-        for metric in card.metrics:
+        there = result(name, MADE[name](), bootstrap=0)["metrics"]  # some metrics are one form's only
+        assert there
+        for metric in (metric for metric in card.metrics if metric.name in there):
             assert metric.name in said
             assert re.sub(r"\s+", " ", metric.text) in re.sub(r"\s+", " ", said)
     assert set(specs(whole)) == {
@@ -305,6 +307,105 @@ def test_what_is_no_run_is_refused(tmp_path):
         html.write([folder(tmp_path / "run", {"bios": bios()})], tmp_path)
     with pytest.raises(InputError, match="cannot write"):
         html.write([tmp_path / "run"], tmp_path / "nowhere" / "x.html")
+
+
+# Revisions of one model
+
+
+def curves(text):
+    """The curves' rows and first axis, by their ids without the task's."""
+    found = {name: spec for name, spec in specs(text).items() if "curve" in name}
+    return {
+        name.partition("-curve-")[2]: (spec["datasets"]["rows"], spec["layer"][-1]["encoding"]["x"])
+        for name, spec in found.items()
+    }
+
+
+def test_checkpoints_become_a_curve_of_each_leading_metric(tmp_path):
+    import altair as alt
+
+    runs = checkpoints(tmp_path, [f"org/name@step{n}" for n in (1000, 200, 3000)])
+    text = written(tmp_path, *runs)
+    page, found = Page(text), curves(text)
+    titles = [e["text"] for e in page.all("h3") if "along the revisions" in e["text"]]
+    assert titles == [f"{name} along the revisions of org/name" for name in ("likelihood_diff", "male_leaning_rate")]
+    (rows, x), (rates, _) = found["1"], found["2"]
+    assert [(row["revision"], row["step"]) for row in rows] == [
+        ("step200", 200), ("step1000", 1000), ("step3000", 3000)
+    ]  # fmt: skip
+    assert (x["title"], x["type"], x["axis"]["values"]) == ("step", "quantitative", [200, 1000, 3000])
+    for i, at in ((1, 0), (0, 1), (2, 2)):
+        kept = json.loads((runs[i] / "results.json").read_bytes())["tasks"]["cooccurrence"]["metrics"]
+        for metric, row in (("likelihood_diff", rows[at]), ("male_leaning_rate", rates[at])):
+            ends = [row[key] for key in ("value", "low", "high")]
+            assert ends == pytest.approx([kept[metric][key] for key in ("value", "ci_low", "ci_high")], abs=1e-6)
+    (place,) = page.all("div", id="task-cooccurrence-curve-1")
+    assert "from step200 at" in place["aria-label"] and "neutral value, 0." in place["aria-label"]
+    assert page.all("table", id="task-cooccurrence-curve-1-table")[0]["text"].split()[:5] == [
+        "likelihood_diff", "along", "the", "revisions", "of"
+    ]  # fmt: skip
+    alt.LayerChart.from_dict(specs(text)["task-cooccurrence-curve-1"], validate=True)
+
+
+@pytest.mark.parametrize(
+    ("refs", "revision", "axis", "order"),
+    [
+        ([f"/x/out/checkpoint-{n}" for n in (100, 20, 3)], None, "checkpoint", ["checkpoint-3", "checkpoint-20",
+         "checkpoint-100"]),
+        (["out/300", "out/20", "out/1000"], None, "number", ["20", "300", "1000"]),
+        ([f"scripted:step{n}" for n in (2, 1, 3)], None, "step", ["step1", "step2", "step3"]),
+        ([f"http://h:1/v1#m-{n}" for n in (2, 1, 3)], None, "number", ["m-1", "m-2", "m-3"]),
+        ([f"a/b@step{n}-tokens{n}B" for n in (9, 10, 8)], "c", "step", ["step8-tokens8B", "step9-tokens9B",
+         "step10-tokens10B"]),
+        ([f"a/b@v2-{n}" for n in ("1.5", "1.25", "3")], "c", "number", None),
+        (["a/b@zeta", "a/b", "a/b@1f00"], "c", "", ["zeta", "main", "1f00"]),
+        (["a/b@step1", "a/b@step2"], "c", None, None),
+        (["a/b@step1", "a/b@step2", "a/b@step2"], "c", None, None),
+        (["a/b-1", "a/b-2", "a/b-3"], "c", None, None),
+        (["a", "b", "c"], None, None, None),
+        (["demo", "a/b@step1", "a/b@step2", "c/d@step3"], "c", None, None),
+    ],
+)  # fmt: skip
+def test_which_runs_are_revisions_of_one_model(tmp_path, refs, revision, axis, order):
+    found = curve.revisions(views(checkpoints(tmp_path, refs, revision=revision, bootstrap=0)))
+    assert [model.axis for model in found] == ([] if axis is None else [axis])
+    if order:
+        assert [name for _, name, _ in found[0].steps] == order
+
+
+def test_numbers_far_apart_stand_on_a_logarithmic_axis(tmp_path):
+    runs = checkpoints(tmp_path, [f"a/b@step{n}" for n in (0, 1, 8, 512, 143000)], bootstrap=0)
+    rows, x = curves(written(tmp_path, *runs))["1"]
+    assert (x["title"], x["scale"]["type"], x["scale"]["constant"]) == ("step, logarithmic", "symlog", 1)
+    assert {(row["low"], row["high"]) for row in rows if "low" in row} in (set(), {(None, None)})
+
+
+def test_two_models_have_a_curve_each_and_hostile_revisions_are_text(tmp_path):
+    refs = [f"{model}@{name}" for model in ("a/b", "c/d") for name in ("x", "y", HOSTILE)]
+    text = written(tmp_path, *checkpoints(tmp_path, refs, bootstrap=0))
+    assert list(curves(text)) == ["1", "2", "3", "4"]
+    assert [row["revision"] for row in curves(text)["3"][0]] == ["x", "y", HOSTILE]
+    assert "<img src=x" not in text and len(Page(text).all("script")) == 3
+
+
+def test_a_revision_without_a_value_is_in_the_table_and_fewer_than_three_values_are_no_curve(tmp_path):
+    runs = checkpoints(tmp_path, [f"a/b@step{n}" for n in (1, 2, 3, 4)])
+    for run, lost in ((runs[1], ["likelihood_diff", "male_leaning_rate"]), (runs[2], ["male_leaning_rate"])):
+        results = json.loads((run / "results.json").read_text())
+        for name in lost:
+            results["tasks"]["cooccurrence"]["metrics"][name] |= {
+                "value": None, "ci_low": None, "ci_high": None, "reason": "nobody was asked"
+            }  # fmt: skip
+        (run / "results.json").write_text(json.dumps(results))
+    text = written(tmp_path, *runs)
+    assert list(curves(text)) == ["1"]
+    assert "nobody was asked" in Page(text).all("table", id="task-cooccurrence-curve-1-table")[0]["text"]
+
+
+def test_more_runs_than_colours_use_them_again(tmp_path):
+    page = Page(written(tmp_path, *checkpoints(tmp_path, [f"m{i}" for i in range(8)], bootstrap=0)))
+    used = {c for e in page.elements for c in e.get("class", "").split() if re.fullmatch(r"run\d+", c)}
+    assert used == {f"run{i}" for i in range(1, 7)}
 
 
 # The commands

@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def hub_errors(what: str, *, offline: bool) -> Iterator[None]:
+def hub_errors(what: str, *, offline: bool, revision: str | None = None) -> Iterator[None]:
     """The Hub's errors as one line that begins with `what`."""
     from huggingface_hub import constants, errors
 
@@ -40,10 +40,11 @@ def hub_errors(what: str, *, offline: bool) -> Iterator[None]:
     except errors.RepositoryNotFoundError:
         raise InputError(f"{what} the Hub has none of that name") from None
     except errors.RevisionNotFoundError:
-        raise InputError(f"{what} the Hub has no such revision of it") from None
+        raise InputError(f"{what} the Hub has no revision {revision or 'main'!r} of it") from None
     except errors.EntryNotFoundError as error:
         if isinstance(error, errors.LocalEntryNotFoundError):
-            why = "it is not in the Hub cache" if offline or constants.HF_HUB_OFFLINE else "the Hub cannot be reached"
+            absent = f"{f'revision {revision!r}' if revision else 'it'} is not in the Hub cache"
+            why = absent if offline or constants.HF_HUB_OFFLINE else "the Hub cannot be reached"
             raise InputError(f"{what} {why}") from None
         raise InputError(f"{what} the Hub has no such file in it") from None
     except errors.OfflineModeIsEnabled:
@@ -56,7 +57,7 @@ def hub_file(repo: str, name: str, *, offline: bool, revision: str | None = None
     """One file of a data set on the Hub, from its cache if it is there."""
     from huggingface_hub import snapshot_download  # fails at once where the Hub is out of reach, unlike hf_hub_download
 
-    with hub_errors(f"data set {repo!r}:", offline=offline):
+    with hub_errors(f"data set {repo!r}:", offline=offline, revision=revision):
         folder = snapshot_download(
             repo, repo_type="dataset", revision=revision, allow_patterns=[name], local_files_only=offline
         )

@@ -66,14 +66,28 @@ def locate(ref: str, options: LoadOptions) -> Located:
         return _read(ref, path, revision=None, repo=None)
     if path.exists():
         raise InputError(f"{ref} is a file; a model is a folder with a config.json, or scripted:{ref}")
-    folder = _snapshot(ref, SMALL, options)
-    return _read(ref, folder, revision=folder.name, repo=ref)
+    repo, revision = _parted(ref)
+    folder = _snapshot(repo, SMALL, options, revision)
+    return _read(ref, folder, revision=folder.name, repo=repo)
+
+
+def _parted(ref: str) -> tuple[str, str | None]:
+    """A Hub id and the revision that is asked for, of `ID@REVISION` or of an id alone."""
+    folder = ref.rpartition("@")[0]
+    if folder and Path(folder).expanduser().is_dir():
+        raise InputError(f"{ref}: {folder} is a local folder, which has no revisions; leave out the @ and what follows")
+    repo, at, revision = ref.partition("@")
+    if repo in PACKAGED:
+        raise InputError(f"{ref}: {repo} has one revision; leave out the @ and what follows")
+    if at and not revision:
+        raise InputError(f"{ref}: no revision after the @; write {repo}@REVISION, or {repo} for the newest")
+    return repo, revision or None
 
 
 def _snapshot(ref: str, patterns: list[str], options: LoadOptions, revision: str | None = None) -> Path:
     from huggingface_hub import snapshot_download
 
-    with hub_errors(f"model {ref!r} is not a folder here, and", offline=options.offline):
+    with hub_errors(f"model {ref!r} is not a folder here, and", offline=options.offline, revision=revision):
         found = snapshot_download(ref, revision=revision, allow_patterns=patterns, local_files_only=options.offline)
     return Path(found)
 
@@ -187,6 +201,8 @@ def model_class(found: Located, kind: str) -> Any:
 def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: LoadOptions) -> Any:
     """The checkpoint's weights in a model of that kind, in evaluation mode.
 
+    `device` is a torch device, or a layout over several (a device map), which accelerate follows.
+
     Raises:
         InputError: its code is not part of transformers and remote code is not trusted, or weights are missing: a
             head that was never trained would answer at random.
@@ -203,6 +219,7 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
     from safetensors import SafetensorError
 
     files = weights(found, options)
+    mapped = {"device_map": device} if isinstance(device, str | dict) else {}
     unreadable = (OSError, ValueError, KeyError, RuntimeError, ImportError, EOFError, SafetensorError, UnpicklingError)
     try:
         with quiet():
@@ -213,6 +230,7 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
                 local_files_only=True,
                 use_safetensors=files[0].suffix == ".safetensors",
                 trust_remote_code=options.trust_remote_code,
+                **mapped,
             )
     except unreadable as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -223,7 +241,7 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
             f"{found.ref}: no weights for {missing[0]} ({len(missing)} missing in all); they would be random, "
             f"so it cannot be read as {SAID[kind]}"
         )
-    return model.to(device).eval()
+    return model.eval() if mapped else model.to(device).eval()
 
 
 def tokenizer(found: Located, options: LoadOptions) -> Any:

@@ -52,15 +52,16 @@ def write(runs: Sequence[str | Path], out: str | Path) -> Path:
     return path
 
 
-def beside(folder: Path, tell: Callable[[str], None], *, wanted: bool = True) -> Path | None:
+def beside(folder: Path, tell: Callable[[str], None], *, wanted: bool = True, runs: Sequence[Path] = ()) -> Path | None:
     """A run's page in its own folder, where the extra is installed; what goes wrong is a warning and nothing more.
 
-    A page of an earlier state of the folder never stays beside newer results.
+    With `runs`, it is the page of those, in a folder above them. A page of an earlier state of the folder never stays
+    beside newer results.
     """
     path = folder / NAME
     if wanted and installed():
         try:
-            return write([folder], path)
+            return write(runs or [folder], path)
         except Exception as error:
             said = str(error) if isinstance(error, EvenhandError) else f"{type(error).__name__}: {error}"
             tell(f"warning: no report: {said.splitlines()[0]}")

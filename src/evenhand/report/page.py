@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from evenhand.report import parts, words
+from evenhand.report import curve, parts, words
 from evenhand.report.charts import Chart, Shown, charts, family, known
 from evenhand.report.source import View
 
@@ -139,7 +139,7 @@ def task(name: str, views: Sequence[View], found: "Task | None") -> dict[str, An
         ],
         "metrics": parts.metric_table(name, having, numbers, card),
         "groups": parts.group_table(name, having),
-        "charts": [drawn(identity, chart) for chart in shown(name, having)],
+        "charts": [drawn(identity, chart) for chart in [*curve.charts(name, having), *shown(name, having)]],
         "notes": noted(entries, [view.label for view in having]),
         "absent": [view.label for view in views if view not in having],
         "source": words.source(card) if card else [],
@@ -161,7 +161,7 @@ def shown(name: str, views: Sequence[View]) -> list[Chart]:
 def drawn(task: str, chart: Chart) -> dict[str, Any]:
     """A chart on the page: its specification with its data, and the same rows as a table."""
     spec = {key: value for key, value in chart.spec.items() if key not in ("$schema", "config")}
-    keep = {column.field for column in chart.columns} | {"run", "side", "series", "label"}
+    keep = {column.field for column in chart.columns} | {"run", "side", "series", "label", "at"}
     rows = [
         {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items() if key in keep}
         for row in chart.rows
