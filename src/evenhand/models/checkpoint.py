@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenhand.errors import InputError
-from evenhand.models import BATCH_TOKENS, Identity, LoadOptions, Work, hub, plan
+from evenhand.models import BATCH_TOKENS, Identity, LoadOptions, Work, cards, hub, plan
 from evenhand.models.encode import Encoder
 from evenhand.models.steps import Facts, Part, Step, Stepwise, padded_tokens, whole
 from evenhand.requests import Classify, Embed, Request, Vector
@@ -49,8 +49,19 @@ class Checkpoint(Stepwise):
 
     @property
     def device(self) -> str:
-        """The torch device's name."""
-        return str(self._torch_device)
+        """The torch device's name, and how many cards where one is too small."""
+        import torch
+
+        name = str(self._torch_device)
+        return f"{name}, laid over {torch.cuda.device_count()} by accelerate" if self._too_large else name
+
+    @cached_property
+    def _too_large(self) -> bool:
+        return cards.too_large(self.found, self.options, self._dtype, self._torch_device)
+
+    @property
+    def _place(self) -> Any:
+        return cards.layout(self.found) if self._too_large else self._torch_device
 
     @cached_property
     def _dtype(self) -> Any:
@@ -83,7 +94,8 @@ class Checkpoint(Stepwise):
             return self.told.batch_tokens
         if self.options.batch_tokens:
             return self.options.batch_tokens
-        return self.forward.fitting if self._torch_device.type == "cuda" else BATCH_TOKENS
+        measured = self._torch_device.type == "cuda" and not self._too_large
+        return self.forward.fitting if measured else BATCH_TOKENS
 
     @property
     def facts(self) -> Facts:
@@ -101,7 +113,7 @@ class Checkpoint(Stepwise):
         """The weights, loaded and tried out."""
         from evenhand.models.forward import Forward
 
-        model = hub.load_weights(self.found, self.kind, self._dtype, self._torch_device, self.options)
+        model = hub.load_weights(self.found, self.kind, self._dtype, self._place, self.options)
         return Forward(model, pad=self.pad, work=self.work, reading=self.reading)
 
     def smaller(self, step: Step, tokens: int) -> Step:

@@ -113,7 +113,7 @@ class Masked(Checkpoint):
 
     @cached_property
     def _head(self) -> Any:
-        return hub.load_weights(self.found, "next-sentence", self._dtype, self._torch_device, self.options)
+        return hub.load_weights(self.found, "next-sentence", self._dtype, self._place, self.options)
 
     def _follow(self, encoded: Sequence[tuple[Sequence[int], Sequence[int]]], serves: Sequence[int]) -> list[Part]:
         """The head's log P(is next), its index 0, kept in log space so that near-certainties differ."""
