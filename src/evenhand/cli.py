@@ -1,8 +1,8 @@
 """The command line: parse, call, print."""
 
 import gc
-import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from evenhand import __version__, cli_results, errors
+from evenhand import __version__, cli_results, cli_run, errors
+from evenhand.cli_run import pairs, show, task_options
 
 app = typer.Typer(
     name="evenhand",
@@ -20,40 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXIT_INTERRUPTED = 130
-
-
-def pairs(values: list[str], what: str) -> dict[str, str]:
-    """NAME=VALUE arguments as a mapping."""
-    found = {}
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name or not rest:
-            raise errors.InputError(f"{what} {value}: write it as NAME=VALUE")
-        found[name] = rest
-    return found
-
-
-def task_options(values: list[str]) -> dict[str, dict[str, Any]]:
-    """TASK.KEY=VALUE arguments, by task."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, value in pairs(values, "--option").items():
-        task, dot, option = name.rpartition(".")
-        if not dot:
-            raise errors.InputError(f"--option {name}={value}: write it as TASK.KEY=VALUE")
-        found.setdefault(task, {})[option] = value
-    return found
-
-
-def show(results: dict[str, Any], names: list[str], *, as_json: bool) -> None:
-    """Prints results as tables, or as the content of results.json and nothing else."""
-    if as_json:
-        typer.echo(json.dumps(results, indent=1, ensure_ascii=False))
-        return
-    from evenhand.report.table import task_table
-
-    console = Console()
-    for name in names:
-        console.print(task_table(name, results["tasks"][name]))
+RAY_ADDRESS = r"auto|local|ray://\S+|[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+"
 
 
 def version(value: bool) -> None:
@@ -72,75 +40,6 @@ def start(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
     """Measure the social and occupational bias of language models, with error bars."""
-
-
-@app.command("run")
-def run_command(
-    model: Annotated[
-        list[str],
-        typer.Argument(
-            help="Hub id (or ID@REVISION), local folder, demo, smollm2-135m, minilm; masked:REF, causal:REF, "
-            "encoder:REF, scripted:FILE. Several are compared with the first."
-        ),
-    ],
-    tasks: Annotated[str, typer.Option(help="Benchmarks, separated by commas; see `evenhand tasks`.")] = "cooccurrence",
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder; runs/MODEL if not given. Of several models, the one above.")
-    ] = None,
-    data: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="Data of your own for a task.")] = None,
-    option: Annotated[list[str] | None, typer.Option(metavar="TASK.KEY=VALUE", help="An option of a task.")] = None,
-    pack: Annotated[str | None, typer.Option(help="A pack's name or folder, for the task census.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first N items of each task.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    batch_tokens: Annotated[int, typer.Option(help="Tokens in one forward pass, at most.")] = 2048,
-    seed: Annotated[int, typer.Option(help="Seed of resampling and sampling.")] = 0,
-    bootstrap: Annotated[int, typer.Option(help="Bootstrap draws; 0 turns intervals off.")] = 9999,
-    *,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder holds.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Use only what is on this machine.")] = False,
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option("--trust-remote-code", help="Run code that the model brings, with all your rights."),
-    ] = False,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write report.html too, where evenhand[report] is installed.")
-    ] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print results.json's content, or the comparison's, and nothing else.")
-    ] = False,
-) -> None:
-    """Measure MODEL on benchmarks and keep everything in a run folder. The same command again goes on from there."""
-    from evenhand.cli_many import run_several
-    from evenhand.report.html import beside
-    from evenhand.report.lines import printable
-    from evenhand.report.progress import Bar
-    from evenhand.run import run
-
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    if trust_remote_code:
-        typer.echo("--trust-remote-code: code from the model's repository runs with all your rights", err=True)
-    names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
-    bar: Bar = Bar(quiet=quiet)
-    how: dict[str, Any] = {
-        "data": pairs(data or [], "--data"), "options": task_options(option or []), "pack": pack, "limit": limit,
-        "device": device, "dtype": dtype, "batch_tokens": batch_tokens, "seed": seed, "bootstrap": bootstrap,
-        "fresh": fresh, "offline": offline, "trust_remote_code": trust_remote_code, "progress": bar,
-    }  # fmt: skip
-    try:
-        if len(model) > 1:
-            run_several(model, names, out or Path("runs"), report=report, as_json=as_json, **how)
-            return
-        done = run(model[0], names, out=out, **how)
-    finally:
-        bar.end()
-    show(done.results, names, as_json=as_json)
-    page = beside(done.path, lambda line: typer.echo(printable(line), err=True), wanted=report)
-    if not as_json:
-        if page:
-            typer.echo(f"a page to look at: {page}")
-        typer.echo(f"written to {done.path}/results.json")
 
 
 @app.command("score")
@@ -246,14 +145,27 @@ def fetch_command(
         typer.echo(f"{name}: {path}")
 
 
+cli_run.add(app)
 cli_results.add(app)
+
+
+def with_ray(args: list[str]) -> list[str]:
+    """`--ray` may stand without an address, which Typer's options cannot: the next word is one if it looks like it."""
+    found = list(args)
+    for i, arg in enumerate(args):
+        if arg == "--ray":
+            given = i + 1 < len(args) and re.fullmatch(RAY_ADDRESS, args[i + 1])
+            found[i] = f"--ray={args[i + 1] if given else 'auto'}"
+            if given:
+                return [*found[: i + 1], *args[i + 2 :]]
+    return found
 
 
 def main() -> None:
     """Runs the command line; every error becomes one line and its exit code."""
     debug = "--debug" in sys.argv
     try:
-        code = app(standalone_mode=False, args=[arg for arg in sys.argv[1:] if arg != "--debug"]) or 0
+        code = app(standalone_mode=False, args=with_ray([arg for arg in sys.argv[1:] if arg != "--debug"])) or 0
     except Exception as error:
         if debug:
             raise

@@ -2,12 +2,11 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenhand.prepare import ask, formed, loaded, prepare
-from evenhand.run import Progress, Silent
 from evenhand.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -45,12 +44,12 @@ class Forecast:
     seconds: float | None
 
 
-def forecast(spec: RunSpec, progress: Progress | None = None, *, seconds: float = SECONDS) -> Forecast:
+def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, seconds: float = SECONDS) -> Forecast:
     """Plans a run and does a few of its steps; writes nothing, and asks a served model nothing.
 
     Args:
         spec: the run.
-        progress: told how far this is.
+        tell: called with a line for the user, such as a licence notice.
         seconds: for the steps that are tried.
 
     Raises:
@@ -59,11 +58,10 @@ def forecast(spec: RunSpec, progress: Progress | None = None, *, seconds: float 
     """
     from evenhand.models.steps import Stepwise
 
-    progress = progress or Silent()
     begun = time.perf_counter()
     prepared = prepare(spec)
     found = []
-    with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), progress.say) as model:
+    with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), tell) as model:
         jobs = [formed(job, model) for job in prepared]
         model.identity()
         tried = 0.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from evenhand.errors import InputError
 from evenhand.prepare import prepare
-from evenhand.run import Progress, Run, Silent, execute, slug
-from evenhand.spec import RunSpec, checked
+from evenhand.run import Progress, Run, Silent, execute
+from evenhand.spec import asked, slug
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 
@@ -65,23 +65,18 @@ def run_many(
     """
     told, above = progress or Silent(), Path(out)
     folders = _folders(models, above)
-    names = [tasks] if isinstance(tasks, str) else tasks
-    shared: dict[str, Any] = {
-        **({} if names is None else {"tasks": list(names)}),
-        "data": {name: str(path) for name, path in (data or {}).items()},
-        "pack": str(pack) if pack is not None else None,
-        "options": {name: dict(value) for name, value in (options or {}).items()},
-        **settings,
-    }
-    specs = [checked(RunSpec, {"model": m, "out": path, **shared}, where="--") for m, path in folders.items()]
-    prepare(specs[0])
+    specs = [
+        asked(model, tasks, out=path, data=data, pack=pack, options=options, **settings)
+        for model, path in folders.items()
+    ]
+    prepared = prepare(specs[0])
     _open(above)
     runs: dict[str, Run] = {}
     failures: dict[str, Exception] = {}
     for i, spec in enumerate(specs, 1):
         told.say(f"{spec.model} ({i} of {len(specs)})")
         try:
-            runs[spec.model] = execute(spec, told)
+            runs[spec.model] = execute(spec, told, prepared)
         except Exception as error:
             told.end()
             failed(spec.model, error)

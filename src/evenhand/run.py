@@ -2,7 +2,6 @@
 
 import math
 import platform
-import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenhand.errors import InputError, ModelError
 from evenhand.prepare import Job, ask, formed, loaded, prepare
-from evenhand.spec import RunSpec, checked
+from evenhand.spec import RunSpec, asked
 
 if TYPE_CHECKING:
     from evenhand.folder import RunFolder
     from evenhand.models import Model
     from evenhand.records import Record
-    from evenhand.requests import Answer
+    from evenhand.requests import Answer, Request
 
 
 class Progress(Protocol):
@@ -72,14 +71,6 @@ class Run:
         return read_records(self.path, task)
 
 
-def slug(model: str) -> str:
-    """A folder name for a model reference; for something on this machine, its own name."""
-    path = Path(model.rpartition(":")[2])
-    if path.exists():
-        model = path.resolve().name.removesuffix(".json")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").removeprefix("./")).strip("-.") or "model"
-
-
 def run(
     model: str,
     tasks: Sequence[str] | str | None = None,
@@ -111,28 +102,16 @@ def run(
         InputError: something asked for is wrong.
         ModelError: the model failed.
     """
-    names = [tasks] if isinstance(tasks, str) else tasks
-    values = {
-        "model": model,
-        **({} if names is None else {"tasks": list(names)}),
-        "out": Path(out) if out is not None else Path("runs") / slug(model),
-        "data": {name: str(path) for name, path in (data or {}).items()},
-        "pack": str(pack) if pack is not None else None,
-        "options": {name: dict(value) for name, value in (options or {}).items()},
-        **settings,
-    }
-    return execute(checked(RunSpec, values, where="--"), progress or Silent())
+    spec = asked(model, tasks, out=out, data=data, pack=pack, options=options, **settings)
+    return execute(spec, progress or Silent())
 
 
-_prepare = prepare
-
-
-def execute(spec: RunSpec, progress: Progress) -> Run:
-    """Runs a checked spec: everything that can be wrong is looked at before the model loads."""
+def execute(spec: RunSpec, progress: Progress, prepared: Sequence[Job] | None = None) -> Run:
+    """Runs a checked spec: everything that can be wrong is looked at before the model loads, if it was not before."""
     from evenhand.folder import RunFolder
 
     started = time.time()
-    prepared = prepare(spec)
+    prepared = prepare(spec) if prepared is None else prepared
     with loaded(spec, progress.say) as model:
         jobs = [formed(job, model) for job in prepared]
         with closing(RunFolder(spec.out, fresh=spec.fresh)) as folder:
@@ -160,16 +139,16 @@ def _run(
     }
     meta = _meta(spec, about, model, started)
     folder.write_json("run.json", meta)
-    asked = {}
+    counts = {}
     for job in jobs:
         name = job.task.card.name
-        results["tasks"][name], asked[name] = _measure(job, spec, model, identity.fingerprint, folder, progress)
+        results["tasks"][name], counts[name] = _measure(job, spec, model, identity.fingerprint, folder, progress)
         results["warnings"] = sorted(
             {n for t in results["tasks"].values() for n in t["notes"] if n.startswith("warning:")}
         )
         folder.write_json("results.json", results)
     seconds = round(time.time() - started, 3)
-    folder.write_json("run.json", meta | {"requests": asked, "work": asdict(model.work), "seconds": seconds})
+    folder.write_json("run.json", meta | {"requests": counts, "work": asdict(model.work), "seconds": seconds})
     return Run(spec.out, results)
 
 
@@ -182,12 +161,14 @@ def _measure(
 
     task, card = job.task, job.task.card
     made = ask(job, spec)
-    items, asked, unique = made.items, made.requests, made.unique
-    owner = {request: item for item, requests in reversed(list(zip(items, asked, strict=True))) for request in requests}
+    items, unique = made.items, made.unique
+    owner: dict[Request, Any] = {}
+    for item, requests in zip(items, made.requests, strict=True):
+        owner |= {request: item for request in requests if request not in owner}
     pieces = getattr(model, "parts", lambda request: ())
     known = folder.answers([*unique, *(part for request in unique for part in pieces(request))], fingerprint)
     answers = {request: known[request] for request in unique if request in known}
-    counts = {"asked": sum(map(len, asked)), "unique": len(unique), "already_answered": len(answers)}
+    counts = {"asked": sum(map(len, made.requests)), "unique": len(unique), "already_answered": len(answers)}
     progress.begin(card.name, len(unique), len(answers))
     for batch in model.answer(unique, known):
         asked_for = [(request, answer) for request, answer in batch if request in owner]
@@ -197,7 +178,7 @@ def _measure(
         answers.update(asked_for)
         progress.advance(len(asked_for))
     progress.end()
-    given = [[answers[request] for request in requests] for requests in asked]
+    given = [[answers[request] for request in requests] for requests in made.requests]
     if together := getattr(task, "read_together", None):
         records = together(items, job.options, job.form, given, seed=spec.seed)
     else:

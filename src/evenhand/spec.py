@@ -1,5 +1,7 @@
 """RunSpec: everything a run was asked for, checked once, written to run.json."""
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -33,6 +35,38 @@ class RunSpec(BaseModel):
     fresh: bool = False
     offline: bool = False
     trust_remote_code: bool = False
+
+
+def slug(model: str) -> str:
+    """A folder name for a model reference; for something on this machine, its own name."""
+    path = Path(model.rpartition(":")[2])
+    if path.exists():
+        model = path.resolve().name.removesuffix(".json")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").removeprefix("./")).strip("-.") or "model"
+
+
+def asked(
+    model: str,
+    tasks: Sequence[str] | str | None,
+    *,
+    out: str | Path | None,
+    data: Mapping[str, str | Path] | None,
+    pack: str | Path | None,
+    options: Mapping[str, Mapping[str, Any]] | None,
+    **settings: Any,
+) -> RunSpec:
+    """The spec of a run as a caller gives it; InputError for what will not do."""
+    names = [tasks] if isinstance(tasks, str) else tasks
+    values = {
+        "model": model,
+        **({} if names is None else {"tasks": list(names)}),
+        "out": Path(out) if out is not None else Path("runs") / slug(model),
+        "data": {name: str(path) for name, path in (data or {}).items()},
+        "pack": str(pack) if pack is not None else None,
+        "options": {name: dict(value) for name, value in (options or {}).items()},
+        **settings,
+    }
+    return checked(RunSpec, values, where="--")
 
 
 def checked(model: type[T], values: dict[str, Any], *, where: str) -> T:

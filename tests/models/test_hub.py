@@ -14,7 +14,7 @@ import hub_server
 from evenhand.errors import InputError, ModelError
 from evenhand.models import LoadOptions, hub, kinds, load
 from evenhand.requests import Cloze, Continuation
-from evenhand.run import slug
+from evenhand.spec import slug
 
 CONTINUATION = Continuation("The doctor was a", (" man", " woman"))
 CLOZE = Cloze("The BLANK was a man.", (4, 9), ("doctor", "plumber"))

@@ -98,7 +98,7 @@ Loader = Callable[[str, LoadOptions], Model]
 def kinds() -> dict[str, str]:
     """Every backend by kind: the module that has its `load`."""
     found = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
-    inner = {"checkpoint", "encode", "plan", "forward", "hub", "packaged", "finetune", "steps"}
+    inner = {"checkpoint", "encode", "plan", "forward", "hub", "packaged", "finetune", "steps", "cards"}
     inner |= {"address", "align", "echo", "probing", "served"}
     backends = {name: path for name, path in found.items() if name not in inner}
     return backends | {point.name: point.value for point in entry_points(group="evenhand.models")}
