@@ -102,12 +102,12 @@ def test_the_contract_knows_no_torch(name):
     assert not roots(imports(name)) & {*HEAVY, "tokenizers", "safetensors", "numpy"}
 
 
-@pytest.mark.parametrize("name", ["run.py", "many.py"])
+@pytest.mark.parametrize("name", ["run.py", "many.py", "prepare.py", "forecast.py", *room("scale")])
 def test_the_loop_names_no_benchmark_and_no_model(name):
     said = [word for word in words(name) if BENCHMARKS.search(word) or MODELS.search(word)]
     named = [word for word in words(name) if word in tasks.known()]
     assert not said + named
-    assert not [module for module in imports(name) if re.match(r"evenhand\.(tasks|models)\.\w+\.|torch", module)]
+    assert not [module for module in imports(name) if re.match(r"evenhand\.(tasks|models)\.(?!steps)\w+\.|torch", module)]
     assert "print" not in calls(name) and not roots(imports(name)) & {"rich", "typer"}
 
 
@@ -130,6 +130,13 @@ def test_a_backend_knows_no_benchmark_and_no_gender(name):
     said = [word for word in words(name) if BENCHMARKS.search(word) or GENDERS.search(word)]
     assert not said
     assert not [m for m in imports(name) if re.match(r"evenhand\.(tasks|metrics|records|report|run)", m)]
+
+
+@pytest.mark.parametrize("name", room("scale"))
+def test_what_scales_a_run_plugs_into_an_engine_and_schedules_nothing_itself(name):
+    found = roots(imports(name))
+    assert not found & {"threading", "multiprocessing", "concurrent", "asyncio", "subprocess", "queue", "torch"}
+    assert not [m for m in imports(name) if re.match(r"evenhand\.(tasks|metrics|records|report|run|folder)", m)]
 
 
 @pytest.mark.parametrize("name", room("metrics"))

@@ -64,7 +64,7 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
     with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), tell) as model:
         jobs = [formed(job, model) for job in prepared]
         model.identity()
-        tried = 0.0
+        tried, warm = 0.0, set[str]()
         for job in jobs:
             asked = ask(job, spec)
             name, sizes = job.task.card.name, (len(asked.items), len(asked.unique))
@@ -72,7 +72,7 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
                 found.append(TaskForecast(name, job.form, *sizes, None, None, None))
                 continue
             steps = list(model.steps(asked.unique))
-            needed, spent = _tried(model, steps, seconds / len(jobs))
+            needed, spent = _tried(model, steps, seconds / len(jobs), warm)
             tried += spent
             tokens = sum(step.tokens for step in steps)
             found.append(TaskForecast(name, job.form, *sizes, len(steps), tokens, needed))
@@ -82,11 +82,14 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
         return Forecast(spec.model, model.device, found, ready, total)
 
 
-def _tried(model: "Stepwise", steps: Sequence["Step"], seconds: float) -> tuple[float, float]:
+def _tried(model: "Stepwise", steps: Sequence["Step"], seconds: float, warm: set[str]) -> tuple[float, float]:
     """The seconds that all steps would take, and those that trying took, without what only the first ones cost."""
     kinds = {step.what: [other for other in steps if other.what == step.what] for step in steps if step.tokens}
     whole = spent = 0.0
     for own in kinds.values():
+        if own[0].what not in warm:
+            warm.add(own[0].what)
+            model.do(model.smaller(own[0], 1))  # weights load, memory is taken
         rate, took = _rate(model, own, seconds / len(kinds))
         whole += rate * sum(step.tokens for step in own)
         spent += took
@@ -103,7 +106,6 @@ def _rate(model: "Stepwise", steps: Sequence["Step"], seconds: float) -> tuple[f
 
     order = random.Random(0).sample(steps, len(steps))  # noqa: S311 - not for secrets
     first = model.smaller(order[0], FIRST_TOKENS)
-    timed(first)  # weights load, memory is taken
     spent = timed(first)
     left = seconds - spent
     if spent / first.tokens * order[0].tokens > left:
