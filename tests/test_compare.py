@@ -261,6 +261,16 @@ def test_other_precision_is_a_warning(measure):
     assert "bfloat16" in warning
 
 
+def test_log_probabilities_read_in_another_way_are_a_warning(measure):
+    paths = [measure("a"), measure("b", 2)]
+    file = paths[1] / "results.json"
+    found = json.loads(file.read_bytes())
+    found["model"]["reads"] = "echo + logprobs; a text's first token is not read"
+    file.write_text(json.dumps(found))
+    (warning,) = compare(paths, bootstrap=0)["warnings"]
+    assert "evenhand's own passes in" in warning and "first token is not read in" in warning
+
+
 def test_a_task_that_one_run_lacks_is_a_note(measure):
     a, b = measure("a", task=["cooccurrence", "stereoset-mini"]), measure("b", 2)
     found = compare([a, b], bootstrap=0)

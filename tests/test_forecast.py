@@ -109,6 +109,9 @@ def test_a_model_that_works_elsewhere_is_asked_nothing(monkeypatch, tmp_path):
     class Elsewhere:
         supports, work, device = frozenset({Continuation}), Work(), "served"
 
+        def parts(self, request):
+            return tuple(Continuation(request.context, (choice,)) for choice in request.choices)
+
         def identity(self):
             return Identity(ref="api:x", kind="api", revision=None, fingerprint="0")
 
@@ -119,9 +122,9 @@ def test_a_model_that_works_elsewhere_is_asked_nothing(monkeypatch, tmp_path):
     spec = asked("api:http://x#y", "cooccurrence", data=None, pack=None, options=None, out=tmp_path / "none")
     found = forecast(spec)
     (task,) = found.tasks
-    assert (task.items, task.requests, task.passes, task.tokens, task.seconds) == (349, 349, None, None, None)
+    assert (task.items, task.requests, task.passes, task.tokens, task.seconds) == (349, 349, 4 * 349, None, None)
     assert found.seconds is None and "nothing was asked of it" in forecast_line(found)
-    assert [next(iter(column.cells)) for column in forecast_table(found).columns][-3:] == ["-", "-", "-"]
+    assert [next(iter(column.cells)) for column in forecast_table(found).columns][-3:] == ["1,396", "-", "-"]
 
 
 def test_the_command_prints_a_table_or_json_and_writes_nothing(cli, model, tmp_path):

@@ -112,12 +112,18 @@ def _notes(folders: Sequence[Path], runs: Sequence[dict[str, Any]]) -> list[str]
 
 def _warnings(folders: Sequence[Path], runs: Sequence[dict[str, Any]]) -> list[str]:
     """Differences that may come from the arithmetic and not from the model."""
-    dtypes = [run["model"].get("dtype") for run in runs]
-    return [
-        f"dtype {dtypes[0]} in {folders[0]}, {dtype} in {path}: a part of the difference may be rounding"
-        for path, dtype in zip(folders[1:], dtypes[1:], strict=True)
-        if dtype != dtypes[0]
-    ]
+    found = []
+    for what, unsaid, name, why in (
+        ("dtype", "unknown", "dtype", "a part of the difference may be rounding"),
+        ("reads", "evenhand's own passes", "log-probabilities by", "a part of the difference may be what is read"),
+    ):
+        first, *others = (run["model"].get(what) or unsaid for run in runs)
+        found += [
+            f"{name} {first} in {folders[0]}, {other} in {path}: {why}"
+            for path, other in zip(folders[1:], others, strict=True)
+            if other != first
+        ]
+    return found
 
 
 def _against(name: str, entry: dict[str, Any], a: Path, b: Path, how: Resampling) -> dict[str, Any]:

@@ -21,7 +21,8 @@ FIRST_TOKENS = 256
 class TaskForecast:
     """One task: its items, its different requests, and what the plan makes of them.
 
-    `passes` and `tokens` (padding included) are None for a model that does its work elsewhere, and so is `seconds`.
+    `tokens` are with padding. A model that does its work elsewhere has as many `passes` as texts go to it or are drawn
+    from it; tokens and seconds are None then.
     """
 
     name: str
@@ -69,7 +70,9 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
             asked = ask(job, spec)
             name, sizes = job.task.card.name, (len(asked.items), len(asked.unique))
             if not isinstance(model, Stepwise):
-                found.append(TaskForecast(name, job.form, *sizes, None, None, None))
+                pieces = getattr(model, "parts", lambda request: ())
+                texts = {part for request in asked.unique for part in pieces(request) or (request,)}
+                found.append(TaskForecast(name, job.form, *sizes, len(texts), None, None))
                 continue
             steps = list(model.steps(asked.unique))
             needed, spent = _tried(model, steps, seconds / len(jobs), warm)

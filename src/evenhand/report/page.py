@@ -108,6 +108,7 @@ def run(view: View, number: int) -> dict[str, Any]:
     facts = [
         ("kind", model.get("kind")),
         ("dtype", model.get("dtype")),
+        ("log-probabilities by", model.get("reads")),
         ("device", view.meta.get("device")),
         ("begun", str(view.meta.get("started") or "").replace("T", " ").removesuffix("Z")),
         ("took", f"{seconds:.0f} s" if isinstance(seconds, int | float) else None),

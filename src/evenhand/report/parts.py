@@ -192,7 +192,7 @@ def provenance(views: Sequence[View]) -> list[tuple[str, list[str]]]:
     for i, view in enumerate(views):
         model, meta = view.results["model"], view.meta
         spec = meta.get("spec") or {}
-        for name in ("ref", "kind", "revision", "fingerprint", "dtype"):
+        for name in ("ref", "kind", "revision", "fingerprint", "dtype", "reads"):
             put(f"model {name}", i, model.get(name))
         for task, entry in view.tasks.items():
             put(f"data of {task}", i, entry["data"].get("source"))
