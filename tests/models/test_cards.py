@@ -7,7 +7,7 @@ import pytest
 import torch
 from asking import apart, ask, opened
 
-from evenhand.errors import InputError
+from evenhand.errors import InputError, ModelError
 from evenhand.models import BATCH_TOKENS, LoadOptions, cards, hub
 from evenhand.models.forward import MAX_TOKENS, MIN_TOKENS, Forward, fitting
 from evenhand.models.steps import Facts
@@ -93,6 +93,30 @@ def test_a_small_pass_tells_how_large_one_may_be(checkpoint, architecture, monke
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1000)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1000 + 4096 * 2**17)
     assert model.forward.fitting == 4096
+
+
+def test_pairs_that_do_not_fit_in_memory_are_halved(checkpoint, monkeypatch):
+    requests = [NextSentence(first="A man.", second=text) for text in TEXTS]
+    plain, full = (opened(checkpoint("BertForPreTraining")) for _ in range(2))
+    sizes, whole = [], full._is_next
+
+    def small(encoded):
+        sizes.append(len(encoded))
+        if len(encoded) > 2:
+            raise RuntimeError("CUDA out of memory. Tried to allocate more")
+        return whole(encoded)
+
+    monkeypatch.setattr(full, "_is_next", small)
+    assert apart(ask(plain, requests), ask(full, requests)) < 1e-6
+    assert max(sizes) > 2 and min(sizes) <= 2
+    monkeypatch.setattr(full, "_is_next", lambda encoded: 1 / 0 if not encoded else small([*encoded] * 9))
+    with pytest.raises(ModelError, match="the next-sentence head failed: CUDA out of memory"):
+        ask(full, requests)
+
+
+def test_the_next_sentence_head_is_read_in_full_precision(checkpoint):
+    model = opened(checkpoint("BertForPreTraining"), dtype="bfloat16")
+    assert model._head.dtype == torch.float32 and model.forward.model.dtype == torch.bfloat16
 
 
 def test_without_a_card_a_pass_is_small_and_a_number_asked_for_is_kept(checkpoint):

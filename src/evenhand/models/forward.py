@@ -22,11 +22,12 @@ from evenhand.models.plan import Path, Read, Row, Slot, trees
 
 Reading = Literal["causal", "masked", "decoder", "vectors"]
 T = TypeVar("T")
-HEAD_BYTES = 128 << 20
+HEAD_BYTES = {"cpu": 128 << 20, "cuda": 1 << 30}
+"""Logits that are held at a time: few stay in a processor's reach, many keep a card busy."""
 TOLERANCE = {torch.float32: 1e-3}
 WINDOWS = ("sliding_window", "attention_chunk_size")  # a mask of one's own takes the place of these
 TRIAL_TOKENS, MIN_TOKENS, MAX_TOKENS = 4096, 512, 65536
-OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "alloc_failed")
 
 
 class Forward:
@@ -86,6 +87,7 @@ class Forward:
         before = torch.cuda.memory_allocated(device)
         trial(rows)
         taken = max(1, torch.cuda.max_memory_allocated(device) - before)
+        torch.cuda.empty_cache()
         return fitting(torch.cuda.mem_get_info(device)[0], taken / TRIAL_TOKENS)
 
     def _agrees(self, rows: list[Row], want: dict[Slot, float]) -> bool:
@@ -131,8 +133,7 @@ class Forward:
             with torch.inference_mode():
                 return run(rows, width)
         except (RuntimeError, MemoryError, IndexError) as error:
-            full = isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
-            if not full:
+            if not out_of_memory(error):
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                 raise ModelError(f"the model's forward pass failed: {reason}") from error
             if len(rows) == 1:
@@ -182,19 +183,19 @@ class Forward:
             for read in row.reads
         ]
         reads.sort(key=lambda read: read[0])
-        self._count(rows, width)
         if self._body is None:
             logits = self.model(**inputs).logits.flatten(0, 1)
             flat = logits[torch.tensor(list(at), device=logits.device)]
-            self.work.heads += width * len(rows)
-            values = _pick(flat, reads, 0)
+            heads, values = width * len(rows), _pick(flat, reads, 0)
         else:
             output = self._body(**inputs)
             states = output.last_hidden_state.flatten(0, 1)
             hidden = states[torch.tensor(list(at), device=states.device)]  # a large model's end may be on another card
-            self.work.heads += len(at)
-            values = np.concatenate(list(self._head(hidden, type(output), reads)))
-        return [(slot, float(value)) for (_, _, slot), value in zip(reads, values, strict=True)]
+            heads, values = len(at), torch.cat(list(self._head(hidden, type(output), reads)))
+        self._count(rows, width)
+        self.work.heads += heads
+        found = values.cpu().double().numpy()
+        return [(slot, float(value)) for (_, _, slot), value in zip(reads, found, strict=True)]
 
     def _inputs(self, rows: Sequence[Row], width: int) -> dict[str, Any]:
         ids, there = padded([row.tokens for row in rows], self._pad)
@@ -211,8 +212,9 @@ class Forward:
                 n = len(row.tokens)
                 depths[i, :n] = row.depths
                 seen[i, 0, :n, :n] = row.visible()
-            hidden = torch.zeros(seen.shape, dtype=self.model.dtype)
-            hidden.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.model.dtype).min)
+            unseen = torch.from_numpy(~seen).to(self.model.device)
+            hidden = torch.zeros(seen.shape, dtype=self.model.dtype, device=unseen.device)
+            hidden.masked_fill_(unseen, torch.finfo(self.model.dtype).min)
             inputs |= {"position_ids": torch.from_numpy(depths), "attention_mask": hidden}
         elif not there.all():
             inputs["attention_mask"] = there
@@ -221,7 +223,7 @@ class Forward:
     def _head(self, hidden: Any, output: Any, reads: list[tuple[int, int, Slot]]) -> Iterator[Any]:
         """Log-probabilities of the reads, in bounded chunks of hidden states; reads are sorted by position."""
         vocabulary = self.model.config.get_text_config().vocab_size
-        step = max(1, HEAD_BYTES // (4 * vocabulary))
+        step = max(1, HEAD_BYTES.get(hidden.device.type, HEAD_BYTES["cpu"]) // (4 * vocabulary))
         places = np.array([read[0] for read in reads])
         for low in range(0, len(hidden), step):
             chunk = hidden[low : low + step].unsqueeze(0)
@@ -243,6 +245,11 @@ class Forward:
                 del self._body.forward
             else:
                 self._body.forward = own
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether that is what a failure comes from; torch tells in words."""
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
 
 
 def fitting(free: int, per_token: float) -> int:
@@ -275,8 +282,8 @@ def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
 
 
 def _pick(logits: Any, reads: list[tuple[int, int, Slot]], offset: int) -> Any:
-    """Log softmax of the targets: shape (reads,), float64 numpy."""
+    """Log softmax of the targets, float32: shape (reads,)."""
     values = logits.float()
     rows = torch.tensor([read[0] - offset for read in reads], device=values.device)
     targets = torch.tensor([read[1] for read in reads], device=values.device)
-    return (values[rows, targets] - values.logsumexp(-1)[rows]).double().cpu().numpy()
+    return values[rows, targets] - values.logsumexp(-1)[rows]

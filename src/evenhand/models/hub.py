@@ -232,6 +232,7 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
                 trust_remote_code=options.trust_remote_code,
                 **mapped,
             )
+        model = model if mapped else model.to(device)
     except unreadable as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{found.ref}: transformers cannot load it: {reason}") from error
@@ -241,7 +242,7 @@ def load_weights(found: Located, kind: str, dtype: Any, device: Any, options: Lo
             f"{found.ref}: no weights for {missing[0]} ({len(missing)} missing in all); they would be random, "
             f"so it cannot be read as {SAID[kind]}"
         )
-    return model.eval() if mapped else model.to(device).eval()
+    return model.eval()
 
 
 def tokenizer(found: Located, options: LoadOptions) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from evenhand.errors import InputError
+from evenhand.errors import InputError, ModelError
 from evenhand.models import LoadOptions, hub, plan
 from evenhand.models.checkpoint import Checkpoint
 from evenhand.models.steps import Part, Step, reading
@@ -113,10 +113,27 @@ class Masked(Checkpoint):
 
     @cached_property
     def _head(self) -> Any:
-        return hub.load_weights(self.found, "next-sentence", self._dtype, self._place, self.options)
+        """In float32, whatever the rest is in: nearly all its answers are near certain, and would be rounded alike."""
+        import torch
+
+        return hub.load_weights(self.found, "next-sentence", torch.float32, self._place, self.options)
 
     def _follow(self, encoded: Sequence[tuple[Sequence[int], Sequence[int]]], serves: Sequence[int]) -> list[Part]:
-        """The head's log P(is next), its index 0, kept in log space so that near-certainties differ."""
+        """Each pair's log P(is next); a batch that does not fit in memory is halved."""
+        from evenhand.models.forward import out_of_memory
+
+        try:
+            values = self._is_next(encoded)
+        except (RuntimeError, MemoryError) as error:
+            half = len(encoded) // 2
+            if out_of_memory(error) and half:
+                return self._follow(encoded[:half], serves[:half]) + self._follow(encoded[half:], serves[half:])
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ModelError(f"the next-sentence head failed: {reason}") from error
+        return [(plan.Slot(i, 0, 0), Scores(((value,),))) for i, value in zip(serves, values, strict=True)]
+
+    def _is_next(self, encoded: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[float]:
+        """Kept in log space from the head's two numbers, its index 0 first, so that near-certainties differ."""
         import torch
 
         from evenhand.models.forward import padded
@@ -127,12 +144,15 @@ class Masked(Checkpoint):
         inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": seen}
         with torch.inference_mode():
             logits = model(**{name: value.to(model.device) for name, value in inputs.items()}).logits
-        no, yes = logits.double()[:, 1], logits.double()[:, 0]
-        values = torch.nn.functional.logsigmoid(yes - no).tolist()  # log_softmax is 0 from a difference of 37 on
+        logits = logits.cpu().double()
         self.work.passes += 1
         self.work.rows += len(encoded)
         self.work.tokens += int(seen.sum())
-        return [(plan.Slot(i, 0, 0), Scores(((value,),))) for i, value in zip(serves, values, strict=True)]
+        self.work.padding += ids.numel() - int(seen.sum())
+        self.work.largest = max(self.work.largest, ids.numel())
+        # log_softmax is 0 from a difference of 37 on
+        found: list[float] = torch.nn.functional.logsigmoid(logits[:, 0] - logits[:, 1]).tolist()
+        return found
 
 
 def load(ref: str, options: LoadOptions) -> Masked:

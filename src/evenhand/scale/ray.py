@@ -67,6 +67,9 @@ class Spread:
             self.close()
             raise
         model.told = self._found.facts
+        if model.told and options.batch_tokens is None:  # workers that share a card share its memory
+            part = min(1.0, self._share.get("num_gpus") or 1.0)
+            model.told = replace(model.told, batch_tokens=int(part * model.told.batch_tokens))
 
     def _looked_up(self) -> Found:
         task = self._ray.remote(max_retries=2, **self._share)(_look)
