@@ -56,7 +56,7 @@ def run_command(
         list[str],
         typer.Argument(
             help="Hub id (or ID@REVISION), local folder, demo, smollm2-135m, minilm; masked:REF, causal:REF, "
-            "encoder:REF, scripted:FILE. Several are compared with the first."
+            "encoder:REF, scripted:FILE, api:BASE_URL#MODEL. Several are compared with the first."
         ),
     ],
     tasks: Annotated[str, typer.Option(help="Benchmarks, separated by commas; see `evenhand tasks`.")] = "cooccurrence",
