@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("hf", "demo", "report")  # the extras that code in src/ uses
+EXTRAS = ("hf", "demo", "bios", "report", "api", "ray")
 
 
 def main() -> None:
