@@ -148,8 +148,9 @@ def forecasts(models: list[str], tasks: list[str], out: Path | None, *, as_json:
         whole = [asdict(one) for one in found]
         typer.echo(json.dumps(whole if len(whole) > 1 else whole[0], indent=1, ensure_ascii=False))
         return
+    plain = Console()
     for one in found:
-        Console().print(forecast_table(one))
+        Console(width=None if plain.is_terminal else WIDE).print(forecast_table(one))
         typer.echo(forecast_line(one))
 
 

@@ -1,7 +1,6 @@
 """Causal language models on transformers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from evenhand.errors import ModelError
 from evenhand.models import LoadOptions, plan
@@ -33,13 +32,6 @@ class Causal(Checkpoint):
         prompts = ((i, r) for i, r in enumerate(requests) if isinstance(r, Generate))
         yield from whole("sample", prompts, lambda request: request.samples * request.max_tokens)
         yield from self.training(requests)
-
-    def smaller(self, step: Step, tokens: int) -> Step:
-        """One sample in place of several, or what every checkpoint does."""
-        if step.what == "sample":
-            i, request = step.load
-            return next(whole("sample", [(i, replace(request, samples=1))], lambda request: request.max_tokens))
-        return super().smaller(step, tokens)
 
     def do(self, step: Step) -> list[Part]:
         """Samples texts, or what every checkpoint does."""

@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
+
+from evenhand.report.lines import printable
 
 if TYPE_CHECKING:
     from evenhand.forecast import Forecast
@@ -19,9 +22,12 @@ def duration(seconds: float) -> str:
 
 def forecast_table(found: "Forecast") -> Table:
     """One row per task; a dash where a served model does its work elsewhere."""
-    table = Table(title=f"{found.model} on {found.device}", title_justify="left")
+    title = escape(printable(f"{found.model}, {found.device}"))
+    table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 1), pad_edge=False)
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("task", "form") else "right")
+        table.add_column(
+            column, header_style="bold", justify="left" if column in ("task", "form") else "right", no_wrap=True
+        )
     for task in found.tasks:
         numbers = (task.items, task.requests, task.passes, task.tokens)
         table.add_row(
