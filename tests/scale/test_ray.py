@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import evenhand
 from evenhand.errors import InputError
+from evenhand.scale.ray import _current
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
@@ -65,6 +67,23 @@ def test_without_ray_one_line_says_how_to_install_it(monkeypatch, tmp_path, scri
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"^--ray needs ray: pip install 'evenhand\[ray\]'$"):
         evenhand.run(script(default=-1, supports=["Continuation"]), out=tmp_path / "run", ray="local")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "nowhere"])
+def test_a_cluster_that_is_not_there_is_one_line_and_soon(tmp_path, script, address):
+    with pytest.raises(InputError, match=f"^--ray {address}: nothing answers there; "):
+        evenhand.run(script(default=-1, supports=["Continuation"]), out=tmp_path / "run", ray=address)
+
+
+def test_the_cluster_that_is_there_is_told_by_ray_s_note_while_something_answers(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert _current() is None
+    (tmp_path / "ray").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        (tmp_path / "ray" / "ray_current_cluster").write_text(address)
+        assert _current() == address
+    assert _current() is None
 
 
 def test_workers_without_ray_are_a_mistake(tmp_path, script):

@@ -7,7 +7,9 @@ a process of its own would, and give the same numbers. What comes back is gather
 import logging
 import os
 import pickle
+import socket
 import sys
+import tempfile
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -81,7 +83,7 @@ class Spread:
     @property
     def device(self) -> str:
         """Where the workers run."""
-        return f"{self._found.device}, {self._workers} Ray workers"
+        return f"{self._found.device}, {self._workers} Ray worker{'s' * (self._workers > 1)}"
 
     def identity(self) -> Identity:
         """Who the workers say it is."""
@@ -179,11 +181,14 @@ def _joined(address: str) -> Any:
         import ray.data
     except ImportError as error:
         raise InputError(f"--ray needs {error.name}: pip install 'evenhand[ray]'") from None
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or _current() or "local"
+    if address != "local" and not _answers(address):  # Ray would wait for it for very long
+        raise InputError(f"--ray {address}: nothing answers there; write --ray HOST:PORT, or --ray local for a new one")
     try:
         with _unheard():
             ray.init(
-                address=None if address == "auto" else address,
-                include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
+                address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
             )  # fmt: skip
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         raise InputError(f"--ray {address}: no cluster answers there: {_first_line(error)}") from None
@@ -191,6 +196,25 @@ def _joined(address: str) -> Any:
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray
+
+
+def _current() -> str | None:
+    """The address of the cluster that this machine is part of, as Ray notes it down, if it is still there."""
+    note = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
+    try:
+        address = note.read_text().strip()
+    except OSError:
+        return None
+    return address if _answers(address) else None
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=10):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
