@@ -48,6 +48,7 @@ def test_two_workers_give_what_one_process_gives_to_the_last_digit(cluster):
 
 def test_a_machine_that_is_lost_costs_only_what_it_had_not_finished(cluster):
     assert cluster["lost"]["results"] == cluster["one"]["results"]
+    assert 0 < cluster["lost"]["before"] < cluster["one"]["steps"] - 3  # it was lost in the middle
     assert cluster["one"]["steps"] <= cluster["lost"]["steps"] <= cluster["one"]["steps"] + 4
 
 

@@ -78,16 +78,19 @@ def main():
     class Saboteur(Silent):
         """Takes a machine away, unannounced, once a few answers are there."""
 
-        seen = 0
+        seen = done = 0
 
         def advance(self, n):
             self.seen += n
             if self.seen >= 12 and len(nodes) == 2:
+                self.done = steps()
                 threading.Thread(target=cluster.remove_node, args=(nodes.pop(), False)).start()
 
     found["two"] = measured("two", **on)
     found["again"] = measured("two", **on)
-    found["lost"] = measured("lost", Saboteur(), **on)
+    saboteur, before = Saboteur(), steps()
+    found["lost"] = measured("lost", saboteur, **on)
+    found["lost"]["before"] = saboteur.done - before
     (FOLDER / "fail").touch()
     for name, more in {"fails": {}, "many": {"ray_workers": 9}, "cards": {"ray_gpus": 1}}.items():
         try:

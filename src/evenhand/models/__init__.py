@@ -117,7 +117,7 @@ def load(ref: str, options: LoadOptions) -> Model:
         if kind not in kinds():
             raise InputError(f"no kind of model {kind!r} (in {ref!r}); {nearest(kind, kinds())}")
         return loader(kind)(rest, options)
-    if ref not in PACKAGED and "/" not in ref and not Path(ref).exists():
+    if ref not in PACKAGED and not set("/@") & set(ref) and not Path(ref).exists():
         from difflib import get_close_matches
 
         if close := get_close_matches(ref, PACKAGED, n=1, cutoff=0.75):
