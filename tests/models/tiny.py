@@ -87,6 +87,11 @@ def _unigram(special, size):
         vocab_size=size, special_tokens=special, unk_token="<unk>", initial_alphabet=list(LETTERS), show_progress=False
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
+    # Training adds up in threads: order and last digits differ from one time to the next. Here they must not.
+    made = json.loads(tokenizer.to_str())["model"]
+    n = len(special)
+    pieces = sorted((piece, round(score, 3)) for piece, score in made["vocab"][n:])
+    tokenizer.model = models.Unigram([*map(tuple, made["vocab"][:n]), *pieces], made["unk_id"], False)
     return tokenizer
 
 
