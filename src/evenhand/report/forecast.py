@@ -40,5 +40,5 @@ def forecast_table(found: "Forecast") -> Table:
 def forecast_line(found: "Forecast") -> str:
     """What it comes to."""
     if found.seconds is None:
-        return "the time is the server's: nothing was asked of it, since that may cost"
+        return "the time is the server's: it was sent one short text, to see how it answers, and nothing more"
     return f"about {duration(found.seconds)} in all, {duration(found.ready)} of it until the model is ready"
