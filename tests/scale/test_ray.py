@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import evenhand
 from evenhand.errors import InputError
-from evenhand.scale.ray import _current
+from evenhand.scale.ray import _current, _shares
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
@@ -62,6 +63,24 @@ def test_faults_on_a_cluster_are_one_line(cluster):
     assert cluster["many"]["code"] == cluster["cards"]["code"] == 2
     assert cluster["many"]["error"].startswith("--ray-workers 9: the cluster has ")
     assert cluster["cards"]["error"] == "--ray-gpus 1: the cluster has 0 GPUs"
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "gpus", "found"),
+    [
+        ([{"CPU": 4}], None, None, (1, {"num_cpus": 4})),
+        ([{"CPU": 4}, {"CPU": 2}, {"memory": 1}], None, None, (2, {"num_cpus": 2})),
+        ([{"CPU": 4}], 4, None, (4, {"num_cpus": 1})),
+        ([{"CPU": 16, "GPU": 2}], None, None, (2, {"num_cpus": 8, "num_gpus": 1})),
+        ([{"CPU": 16, "GPU": 2}], None, 0.5, (4, {"num_cpus": 4, "num_gpus": 0.5})),
+        ([{"CPU": 16, "GPU": 2}], None, 0, (1, {"num_cpus": 16})),
+        ([{"CPU": 8, "GPU": 8}, {"CPU": 8, "GPU": 8}], 4, 2, (4, {"num_cpus": 4, "num_gpus": 2})),
+    ],
+)
+def test_workers_are_one_a_card_or_one_a_machine_and_share_its_cores(machines, workers, gpus, found):
+    nodes = [{"Alive": True, "Resources": resources} for resources in machines]
+    cluster = SimpleNamespace(nodes=lambda: [*nodes, {"Alive": False, "Resources": {"CPU": 99}}])
+    assert _shares(cluster, workers, gpus) == found
 
 
 def test_without_ray_one_line_says_how_to_install_it(monkeypatch, tmp_path, script):

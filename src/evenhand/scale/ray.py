@@ -64,6 +64,8 @@ class Spread:
         self._ray = _joined(address)
         try:
             self._workers, self._share = _shares(self._ray, workers, gpus)
+            if "num_gpus" not in self._share and options.device == "auto":  # a card that Ray did not give is not theirs
+                self._options = replace(self._options, device="cpu")
             self._found = self._looked_up()
         except BaseException:
             self.close()
@@ -172,7 +174,6 @@ def _silent(line: str) -> None:
 def _joined(address: str) -> Any:
     """Ray, connected."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault(
         "RAY_BACKEND_LOG_LEVEL", "fatal"
     )  # its processes tell stderr of things that are no one's fault
