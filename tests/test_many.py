@@ -97,7 +97,7 @@ def test_a_model_is_let_go_before_the_next_one_loads(step, script, tmp_path, mon
         found = run_many(models, out=tmp_path / "all", **SMALL)
     finally:
         gc.enable()
-    assert most == [0] * len(numbers)
+    assert most == [0] * len(numbers) * 2  # once to see that it is there
     assert len(found.runs) + len(found.failures) == len(numbers)
 
 
@@ -129,6 +129,15 @@ def test_what_is_wrong_for_all_is_found_before_any_model_loads(step, tmp_path, m
     with pytest.raises(InputError) as caught:
         run_many([step(100), step(200)], tasks, out=tmp_path / "all", **settings)
     assert said in str(caught.value)
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_model_that_is_not_there_is_told_before_any_is_measured(step, tmp_path, cli):
+    with pytest.raises(InputError, match=r"^cannot read the script .*absent.json"):
+        run_many([step(100), f"scripted:{tmp_path / 'absent.json'}"], out=tmp_path / "all", **SMALL)
+    assert not (tmp_path / "all").exists()
+    done = cli("run", step(100), "no/such", "--offline", "--out", "all", "--quiet")
+    assert done.rc == 2 and done.stderr.count("\n") == 1 and done.stderr.count("no/such") == 1
     assert not (tmp_path / "all").exists()
 
 

@@ -171,7 +171,8 @@ def run_several(models: list[str], tasks: list[str], out: Path, *, report: bool,
         beside(run.path, say, wanted=report)
 
     def failed(model: str, error: Exception) -> None:
-        say(f"evenhand: {model}: {told(error)}")
+        line = told(error)
+        say(f"evenhand: {line}" if model.rpartition(":")[2] in line else f"evenhand: {model}: {line}")
         if "--debug" in sys.argv:
             traceback.print_exception(error)
 

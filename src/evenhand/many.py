@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import InputError
-from evenhand.prepare import prepare
+from evenhand.errors import InputError, ModelError
+from evenhand.prepare import loaded, prepare
 from evenhand.run import Progress, Run, Silent, execute
-from evenhand.spec import asked, slug
+from evenhand.spec import RunSpec, asked, slug
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 
@@ -70,6 +70,8 @@ def run_many(
         for model, path in folders.items()
     ]
     prepared = prepare(specs[0])
+    for spec in specs:
+        _there(spec, told)
     _open(above)
     runs: dict[str, Run] = {}
     failures: dict[str, Exception] = {}
@@ -94,6 +96,21 @@ def run_many(
         comparison = compare(paths, bootstrap=specs[0].bootstrap, seed=specs[0].seed, leave_out=True)
         write(above / COMPARISON, to_json(comparison))
     return Many(above, runs, failures, comparison)
+
+
+def _there(spec: RunSpec, told: Progress) -> None:
+    """A mistake in the last model's name is told before the first is measured; a model that fails has its turn."""
+    try:
+        with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), told.say):
+            pass
+    except ModelError:
+        pass
+    except InputError as error:
+        if spec.model.rpartition(":")[2] in str(error):
+            raise
+        raise InputError(f"{spec.model}: {error}") from None
+    finally:
+        gc.collect()
 
 
 def _folders(models: Sequence[str], above: Path) -> dict[str, Path]:
