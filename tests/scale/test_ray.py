@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 
 import evenhand
 from evenhand.errors import InputError
-from evenhand.scale.ray import _current, _shares
+from evenhand.models import LoadOptions
+from evenhand.requests import Continuation
+from evenhand.scale.ray import _current, _shares, _Worker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
@@ -81,6 +84,19 @@ def test_workers_are_one_a_card_or_one_a_machine_and_share_its_cores(machines, w
     nodes = [{"Alive": True, "Resources": resources} for resources in machines]
     cluster = SimpleNamespace(nodes=lambda: [*nodes, {"Alive": False, "Resources": {"CPU": 99}}])
     assert _shares(cluster, workers, gpus) == found
+
+
+@pytest.mark.parametrize(
+    ("file", "fingerprint", "said"),
+    [("absent.json", "0", "cannot read the script"), ("model.json", "0", "is not the same model on every worker")],
+)
+def test_a_worker_that_has_not_the_model_hands_its_error_back(script, tmp_path, file, fingerprint, said):
+    script(default=-1, supports=["Continuation"])
+    worker = _Worker(f"scripted:{tmp_path / file}", LoadOptions(), fingerprint)
+    batch = {"number": [3], "step": [pickle.dumps(("look up", [(0, Continuation("a", (" b",)))]))]}
+    (packed,) = worker(batch)["done"]
+    number, error, work = pickle.loads(packed)
+    assert number == 3 and said in str(error) and work["passes"] == 0
 
 
 def test_without_ray_one_line_says_how_to_install_it(monkeypatch, tmp_path, script):

@@ -131,20 +131,23 @@ class _Worker:
     """An actor that holds the model."""
 
     def __init__(self, ref: str, options: LoadOptions, fingerprint: str) -> None:
-        self._model: Any = _loaded(ref, options)
         self._wrong: Exception | None = None
         try:
+            self._model: Any = _loaded(ref, options)
             if self._model.identity().fingerprint != fingerprint:
                 self._wrong = ModelError(f"{ref} is not the same model on every worker: weights or dtype differ")
         except EvenhandError as error:
-            self._wrong = error
+            self._wrong = type(error)(str(error))  # without its traceback, which cannot be sent
 
     def __call__(self, batch: Any) -> dict[str, list[bytes]]:
         done = []
         for number, packed in zip(batch["number"], batch["step"], strict=True):
             what, load = pickle.loads(packed)  # noqa: S301 - the run that started this worker wrote it
+            if self._wrong is not None:
+                done.append(pickle.dumps((int(number), self._wrong, asdict(Work()))))
+                continue
             try:
-                outcome = self._wrong or self._model.do(Step(what, load, (), 0, {}))
+                outcome: Any = self._model.do(Step(what, load, (), 0, {}))
             except EvenhandError as error:
                 outcome = type(error)(str(error))
             done.append(pickle.dumps((int(number), outcome, asdict(self._model.work))))
