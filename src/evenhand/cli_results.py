@@ -3,7 +3,7 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -41,6 +41,21 @@ def save(path: Path, text: str) -> None:
         raise errors.InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def wide() -> Console:
+    """A console on which a table keeps its columns where it goes to a file or a pipe."""
+    return Console(width=None if Console().is_terminal else WIDE)
+
+
+def show_comparison(found: dict[str, Any], *, as_json: bool) -> None:
+    """Prints a comparison, as tables or as JSON and nothing else."""
+    from evenhand.report.differences import comparison
+
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        wide().print(comparison(found))
+
+
 def compare_command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, two or more; the first is the baseline.")],
     bootstrap: Annotated[int, typer.Option(min=0, help="Draws of intervals and p-values; 0 turns them off.")] = 9999,
@@ -50,14 +65,8 @@ def compare_command(
 ) -> None:
     """Compare runs on the items they share: differences, intervals, p-values, and the items that changed most."""
     from evenhand.compare import compare
-    from evenhand.report.differences import comparison
 
-    results = compare(runs, bootstrap=bootstrap, seed=seed)
-    if as_json:
-        typer.echo(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
-        plain = Console()
-        Console(width=None if plain.is_terminal else WIDE).print(comparison(results))
+    show_comparison(compare(runs, bootstrap=bootstrap, seed=seed), as_json=as_json)
 
 
 def gate_command(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from evenhand import errors
-from evenhand.cli_results import WIDE
+from evenhand.cli_results import show_comparison, wide
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -100,7 +100,6 @@ def run_command(
 ) -> None:
     """Measure MODEL on benchmarks and keep everything in a run folder. The same command again goes on from there."""
     from evenhand.report.html import beside
-    from evenhand.report.lines import printable
     from evenhand.report.progress import Bar
     from evenhand.run import run
 
@@ -127,7 +126,7 @@ def run_command(
     finally:
         bar.end()
     show(done.results, names, as_json=as_json)
-    page = beside(done.path, lambda line: typer.echo(printable(line), err=True), wanted=report)
+    page = beside(done.path, say, wanted=report)
     if not as_json:
         if page:
             typer.echo(f"a page to look at: {page}")
@@ -148,9 +147,8 @@ def forecasts(models: list[str], tasks: list[str], out: Path | None, *, as_json:
         whole = [asdict(one) for one in found]
         typer.echo(json.dumps(whole if len(whole) > 1 else whole[0], indent=1, ensure_ascii=False))
         return
-    plain = Console()
     for one in found:
-        Console(width=None if plain.is_terminal else WIDE).print(forecast_table(one))
+        wide().print(forecast_table(one))
         typer.echo(forecast_line(one))
 
 
@@ -182,7 +180,8 @@ def run_several(models: list[str], tasks: list[str], out: Path, *, report: bool,
         page = beside(out, say, wanted=report, runs=runs)
         if not found.comparison["tasks"]:
             say(f"evenhand: nothing can be compared: {(found.comparison['notes'] or ['no task in common'])[0]}")
-        show_comparison(found.comparison, as_json=as_json)
+        if as_json or found.comparison["tasks"]:
+            show_comparison(found.comparison, as_json=as_json)
         if page and not as_json:
             typer.echo(f"a page to look at: {page}")
     if not as_json:
@@ -190,17 +189,6 @@ def run_several(models: list[str], tasks: list[str], out: Path, *, report: bool,
         typer.echo("\n".join(f"written to {path}" for path in written), nl=bool(written))
     for error in found.failures.values():
         raise typer.Exit(getattr(error, "exit_code", errors.EvenhandError.exit_code))
-
-
-def show_comparison(comparison: dict[str, Any], *, as_json: bool) -> None:
-    """Prints a comparison as `evenhand compare` does; as a table only where there is something in it."""
-    from evenhand.report.differences import comparison as tables
-
-    if as_json:
-        typer.echo(json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False))
-    elif comparison["tasks"]:
-        plain = Console()
-        Console(width=None if plain.is_terminal else WIDE).print(tables(comparison))
 
 
 def add(app: typer.Typer) -> None:

@@ -74,7 +74,7 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
                 texts = {part for request in asked.unique for part in pieces(request) or (request,)}
                 found.append(TaskForecast(name, job.form, *sizes, len(texts), None, None))
                 continue
-            steps = list(model.steps(asked.unique))
+            steps = [model.counted(step) for step in model.steps(asked.unique)]
             needed, spent = _tried(model, steps, seconds / len(jobs), warm)
             tried += spent
             tokens = sum(step.tokens for step in steps)

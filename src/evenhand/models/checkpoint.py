@@ -137,7 +137,7 @@ class Checkpoint(Stepwise):
                 request, texts=request.texts[:n], labels=request.labels[:n], weights=request.weights[:n],
                 queries=some(request.queries), epochs=1,
             )  # fmt: skip
-            return next(self.training([cut]))
+            return self.counted(next(self.training([cut])))
         return step
 
     def identity(self) -> Identity:
@@ -168,13 +168,16 @@ class Checkpoint(Stepwise):
 
     def training(self, requests: Sequence[Request]) -> Iterator[Step]:
         """Steps in which a copy of the model's body is trained, one request after the other."""
+        wanted = ((i, r) for i, r in enumerate(requests) if isinstance(r, Classify))
+        yield from whole("train", wanted, lambda request: 0)
 
-        def tokens(request: Classify) -> int:
-            # A token that is learned from goes forward once and back at twice the price.
-            learned, asked = (sum(map(len, self.encoder.cut(texts))) for texts in (request.texts, request.queries))
-            return 3 * request.epochs * learned + asked
-
-        yield from whole("train", ((i, r) for i, r in enumerate(requests) if isinstance(r, Classify)), tokens)
+    def counted(self, step: Step) -> Step:
+        """Training's tokens: one that is learned from goes forward once in each epoch, and back at twice the price."""
+        if step.what != "train":
+            return step
+        _, request = step.load
+        learned, asked = (sum(map(len, self.encoder.cut(texts))) for texts in (request.texts, request.queries))
+        return replace(step, tokens=3 * request.epochs * learned + asked)
 
     def do(self, step: Step) -> list[Part]:
         """Forwards the step's rows, or does what else it says."""
