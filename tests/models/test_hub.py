@@ -290,6 +290,12 @@ def test_the_kind_and_a_wrong_one_are_known_before_weights_are_fetched(served):
     assert not any("safetensors" in line for line in served)
 
 
+def test_a_model_whose_kind_is_not_said_is_looked_up_once(served):
+    load("tiny/gpt2", CPU)
+    assert sum("/revision/" in line for line in served) == 1
+    assert len(served) == len(set(served))
+
+
 def test_what_was_fetched_once_is_there_offline(served, checkpoint):
     first = asking.ask(load("tiny/gpt2", CPU), [CONTINUATION])
     before = len(served)

@@ -4,14 +4,17 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evenhand.errors import InputError, nearest
 from evenhand.requests import Answer, Request
+
+if TYPE_CHECKING:
+    from evenhand.models.hub import Located
 
 Batch = list[tuple[Request, Answer]]
 BATCH_TOKENS = 2048
@@ -22,7 +25,8 @@ BATCH_TOKENS = 2048
 class LoadOptions:
     """How a model is to be loaded and run. `tell` is called with a line for the user, such as a licence notice.
 
-    Without `batch_tokens` a GPU's passes are as large as its memory allows, others have `BATCH_TOKENS`.
+    `found` is where a checkpoint was located before, if it was. Without `batch_tokens` a GPU's passes are as large as
+    its memory allows, others have `BATCH_TOKENS`.
     """
 
     device: str = "auto"
@@ -31,6 +35,7 @@ class LoadOptions:
     offline: bool = False
     trust_remote_code: bool = False
     tell: Callable[[str], None] = lambda line: None
+    found: "Located | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +127,9 @@ def load(ref: str, options: LoadOptions) -> Model:
 
         if close := get_close_matches(ref, PACKAGED, n=1, cutoff=0.75):
             raise InputError(f"no model {ref!r}: did you mean {close[0]!r}?")
-    from evenhand.models.hub import kind_of
+    from evenhand.models.hub import kind_of, locate
 
+    options = replace(options, found=locate(ref, options))
     return loader(kind_of(ref, options))(ref, options)
 
 

@@ -59,6 +59,8 @@ def locate(ref: str, options: LoadOptions) -> Located:
     Raises:
         InputError: there is no such folder and no such model on the Hub, or the folder has no readable config.json.
     """
+    if options.found is not None and options.found.ref == ref:
+        return options.found
     if ref in PACKAGED:
         return _read(ref, packaged(ref, options), revision=PACKAGED[ref].revision, repo=None)
     path = Path(ref).expanduser()
