@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ import evenhand
 from evenhand.errors import InputError
 from evenhand.models import LoadOptions
 from evenhand.requests import Continuation
-from evenhand.scale.ray import _current, _shares, _Worker
+from evenhand.scale.ray import Spread, _current, _shares, _Worker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
@@ -36,7 +37,7 @@ def cluster(tmp_path_factory):
     env = os.environ | {"TMPDIR": "/tmp", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         ["unshare", "--net", "bash", "-c", ALONE + quoted],
-        capture_output=True, encoding="utf-8", timeout=400, check=False, env=env,
+        capture_output=True, encoding="utf-8", timeout=500, check=False, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -62,7 +63,8 @@ def test_what_is_answered_is_not_asked_again(cluster):
 
 
 def test_faults_on_a_cluster_are_one_line(cluster):
-    assert cluster["fails"] == {"error": "the card fell out", "code": 3}
+    assert cluster["fails"] == {"error": "the card fell out", "code": 3, "going": []}
+    assert cluster["fails again"] == cluster["fails"]
     assert cluster["many"]["code"] == cluster["cards"]["code"] == 2
     assert cluster["many"]["error"].startswith("--ray-workers 9: the cluster has ")
     assert cluster["cards"]["error"] == "--ray-gpus 1: the cluster has 0 GPUs"
@@ -97,6 +99,28 @@ def test_a_worker_that_has_not_the_model_hands_its_error_back(script, tmp_path, 
     (packed,) = worker(batch)["done"]
     number, error, work = pickle.loads(packed)
     assert number == 3 and said in str(error) and work["passes"] == 0
+
+
+def test_work_that_was_cut_short_has_ended_when_the_cluster_is_left():
+    """A thread of Ray Data's that went on would join the cluster again, while the next run is joining it."""
+    stop, left = threading.Event(), []
+
+    def batches():
+        try:
+            yield
+        finally:
+            threading.Timer(0.2, stop.set).start()
+
+    spread = object.__new__(Spread)
+    spread._batches = batches()
+    next(spread._batches)
+    reader = threading.Thread(target=stop.wait, name="iter_threaded", daemon=True)
+    reader.start()
+    spread._ray = SimpleNamespace(
+        exceptions=SimpleNamespace(RayError=OSError), shutdown=lambda: left.append(reader.is_alive())
+    )
+    spread.close()
+    assert left == [False]
 
 
 def test_without_ray_one_line_says_how_to_install_it(monkeypatch, tmp_path, script):

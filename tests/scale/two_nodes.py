@@ -92,11 +92,12 @@ def main():
     found["lost"] = measured("lost", saboteur, **on)
     found["lost"]["before"] = saboteur.done - before
     (FOLDER / "fail").touch()
-    for name, more in {"fails": {}, "many": {"ray_workers": 9}, "cards": {"ray_gpus": 1}}.items():
+    for name, more in {"fails": {}, "fails again": {}, "many": {"ray_workers": 9}, "cards": {"ray_gpus": 1}}.items():
         try:
             measured(name, **on, **more)
         except evenhand.errors.EvenhandError as error:
-            found[name] = {"error": str(error), "code": error.exit_code}
+            going = {thread.name for thread in threading.enumerate()} - {"MainThread", "Prefetcher"}
+            found[name] = {"error": str(error), "code": error.exit_code, "going": sorted(going)}
     print(json.dumps(found))
 
 

@@ -10,8 +10,9 @@ import pickle
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ class Spread:
         self.supports = model.supports
         self.work = Work()
         self._ray = _joined(address)
+        self._batches: Any = None
         try:
             self._workers, self._share = _shares(self._ray, workers, gpus)
             if "num_gpus" not in self._share and options.device == "auto":  # a card that Ray did not give is not theirs
@@ -117,13 +119,25 @@ class Spread:
             batch_size=1, compute=pool, **self._share,
         )  # fmt: skip
         try:
-            for row in data.iter_rows():
-                yield pickle.loads(row["done"])  # noqa: S301 - our own workers wrote it
+            self._batches = iter(data.iter_batches(batch_size=None, prefetch_batches=0))
+            for batch in self._batches:
+                for packed in batch["done"]:
+                    yield pickle.loads(packed)  # noqa: S301 - our own workers wrote it
         except (ray.exceptions.RayError, RuntimeError, OSError) as error:
             raise ModelError(f"Ray gave up: {_first_line(error)}") from error
 
     def close(self) -> None:
-        """Leaves the cluster; one that was started here ends."""
+        """Leaves the cluster; one that was started here ends.
+
+        Work that was cut short is ended first: a thread of Ray Data's that asks anything of Ray later would join the
+        cluster again, by itself.
+        """
+        if self._batches is not None:
+            with suppress(self._ray.exceptions.RayError, RuntimeError, OSError):
+                self._batches.close()
+            for thread in threading.enumerate():
+                if type(thread).__module__.startswith("ray.data.") or thread.name == "iter_threaded":
+                    thread.join(timeout=30)
         self._ray.shutdown()
 
 
