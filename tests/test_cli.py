@@ -16,6 +16,7 @@ import typer
 import evenhand
 from evenhand import cli as commands
 from evenhand import tasks
+from evenhand.models.scripted import Scripted
 
 EVENHAND = Path(sys.executable).with_name("evenhand")
 COMMANDS = sorted(typer.main.get_command(commands.app).commands)
@@ -356,6 +357,21 @@ def test_json_is_results_json_and_nothing_else(cli, model, tmp_path):
     done = cli("run", model, "--tasks", "cooccurrence", "--out", "run", "--bootstrap", "99", "--json")
     assert (done.rc, done.stderr) == (0, "")
     assert done.stdout == (tmp_path / "run" / "results.json").read_text(encoding="utf-8")
+    json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("more", [[], ["other"], ["--dry-run"]])
+def test_what_a_model_s_code_prints_is_not_among_the_results(here, model, script, monkeypatch, more):
+    who = Scripted.identity
+
+    def loud(self):
+        print("so much to say")
+        return who(self)
+
+    monkeypatch.setattr(Scripted, "identity", loud)
+    more = [script("other.json", Continuation={}, default=-1) if word == "other" else word for word in more]
+    done = here("run", model, *more, "--bootstrap", "0", "--no-report", "--json")
+    assert done.rc == 0 and "so much to say\n" in done.stderr
     json.loads(done.stdout)
 
 

@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from evenhand import errors
 from evenhand.cli_results import show_comparison, wide
 
 if TYPE_CHECKING:
+    from evenhand.report.progress import Bar
     from evenhand.run import Run
 
 
@@ -107,7 +110,7 @@ def run_command(
     if trust_remote_code:
         typer.echo("--trust-remote-code: code from the model's repository runs with all your rights", err=True)
     names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
-    bar: Bar = Bar(quiet=quiet)
+    bar = Bar(quiet=quiet)
     how: dict[str, Any] = {
         "data": pairs(data or [], "--data"), "options": task_options(option or []), "pack": pack, "limit": limit,
         "device": device, "dtype": dtype, "batch_tokens": batch_tokens, "seed": seed, "bootstrap": bootstrap,
@@ -117,14 +120,11 @@ def run_command(
     if dry_run:
         forecasts(model, names, out, as_json=as_json, **how)
         return
-    how["progress"] = bar
-    try:
-        if len(model) > 1:
-            run_several(model, names, out or Path("runs"), report=report, as_json=as_json, **how)
-            return
-        done = run(model[0], names, out=out, **how)
-    finally:
-        bar.end()
+    if len(model) > 1:
+        run_several(model, names, out or Path("runs"), bar, report=report, as_json=as_json, **how)
+        return
+    with aside(bar):
+        done = run(model[0], names, out=out, progress=bar, **how)
     show(done.results, names, as_json=as_json)
     page = beside(done.path, say, wanted=report)
     if not as_json:
@@ -142,7 +142,8 @@ def forecasts(models: list[str], tasks: list[str], out: Path | None, *, as_json:
     from evenhand.spec import asked
 
     specs = [asked(model, tasks, out=out, **how) for model in models]
-    found = [forecast(spec, tell=say) for spec in specs]
+    with redirect_stdout(sys.stderr):
+        found = [forecast(spec, tell=say) for spec in specs]
     if as_json:
         whole = [asdict(one) for one in found]
         typer.echo(json.dumps(whole if len(whole) > 1 else whole[0], indent=1, ensure_ascii=False))
@@ -159,7 +160,19 @@ def say(line: str) -> None:
     typer.echo(printable(line), err=True)
 
 
-def run_several(models: list[str], tasks: list[str], out: Path, *, report: bool, as_json: bool, **how: Any) -> None:
+@contextmanager
+def aside(bar: "Bar") -> Iterator[None]:
+    """Stdout is for results: what a model's code or Ray prints there goes to stderr, with the bar, until it ends."""
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        finally:
+            bar.end()
+
+
+def run_several(
+    models: list[str], tasks: list[str], out: Path, bar: "Bar", *, report: bool, as_json: bool, **how: Any
+) -> None:
     """Measures the models, prints the comparison and where everything is; leaves with the first failure's code."""
     from evenhand.many import COMPARISON, run_many
     from evenhand.report.html import beside
@@ -174,7 +187,8 @@ def run_several(models: list[str], tasks: list[str], out: Path, *, report: bool,
         if "--debug" in sys.argv:
             traceback.print_exception(error)
 
-    found = run_many(models, tasks, out=out, done=done, failed=failed, **how)
+    with aside(bar):
+        found = run_many(models, tasks, out=out, done=done, failed=failed, progress=bar, **how)
     runs = [run.path for run in found.runs.values()]
     if found.comparison is not None:
         page = beside(out, say, wanted=report, runs=runs)
