@@ -46,7 +46,7 @@ class Forecast:
 
 
 def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, seconds: float = SECONDS) -> Forecast:
-    """Plans a run and does a few of its steps; writes nothing, and asks a served model nothing.
+    """Plans a run and does a few of its steps; writes nothing, and asks a served model nothing but who it is.
 
     Args:
         spec: the run.
