@@ -62,7 +62,7 @@ def forecast(spec: RunSpec, *, tell: Callable[[str], None] = lambda line: None, 
     begun = time.perf_counter()
     prepared = prepare(spec)
     found = []
-    with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), tell) as model:
+    with loaded(spec.here(), tell) as model:
         jobs = [formed(job, model) for job in prepared]
         model.identity()
         tried, warm = 0.0, set[str]()

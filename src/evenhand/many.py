@@ -101,7 +101,7 @@ def run_many(
 def _there(spec: RunSpec, told: Progress) -> None:
     """A mistake in the last model's name is told before the first is measured; a model that fails has its turn."""
     try:
-        with loaded(spec.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None}), told.say):
+        with loaded(spec.here(), told.say):
             pass
     except ModelError:
         pass

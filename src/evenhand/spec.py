@@ -36,6 +36,10 @@ class RunSpec(BaseModel):
     offline: bool = False
     trust_remote_code: bool = False
 
+    def here(self) -> "RunSpec":
+        """The same run without workers elsewhere."""
+        return self.model_copy(update={"ray": None, "ray_workers": None, "ray_gpus": None})
+
 
 def slug(model: str) -> str:
     """A folder name for a model reference; for something on this machine, its own name."""
